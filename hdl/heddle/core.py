@@ -242,10 +242,8 @@ class Core(Component):
             connect(m, copy.o_multicast, flipped(self.o_multicast))
             connect(m, flipped(self.i_multicast), copy.i_multicast)
             m.d.comb += [self.settled.eq(front.settled), front.peers_settled.eq(self.peers_settled)]
-        if self.cfg.issue_ahead:
-            m.d.comb += matrix.hold.eq(front.matrix_hold)
         m.d.comb += [
-            front.start.eq(self.run.start), front.stop.eq(self.run.stop),
+            front.start.eq(self.run.start), front.stop.eq(self.run.stop), matrix.hold.eq(front.matrix_hold),
             thread.start.eq(start), thread.stop.eq(stop), matrix.stop.eq(matrix_stop), copy.stop.eq(stop), rows.stop.eq(stop),
             front.units.thread_done.eq(thread.done), front.units.matrix_done.eq(matrix.done),
             front.units.thread_busy.eq(thread.busy), front.units.matrix_busy.eq(matrix.busy), front.units.copy_busy.eq(copying),

@@ -54,7 +54,7 @@ def test_key_of_a_unit(monkeypatch):
 @pytest.mark.parametrize("name", [name for name in UNITS if name.endswith("_base")])
 def test_variants_of_the_default_preset(name):
     cfg = UNITS[name].configuration
-    assert not cfg.issue_ahead and not cfg.far_registers and cfg.dot == 8 and UNITS[name].count == 30
+    assert not cfg.far_registers and cfg.dot == 8 and UNITS[name].count == 30
 
 
 def test_differs():

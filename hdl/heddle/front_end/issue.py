@@ -90,7 +90,7 @@ class Issue(Component):
     units : In(UnitStatusPort())
         Work in flight of the units.
     matrix_hold : Out(1)
-        With ``issue_ahead``: the matrix unit must not begin a step, as described for ``Scoreboard``.
+        From the next cycle on the matrix unit must not begin a step, as described for ``Scoreboard``.
     tokens_empty : Out(1)
         No thread or matrix operation is pending or in flight.
     o_uniform : Out(UniformStream())
@@ -359,9 +359,7 @@ class Issue(Component):
             gate.thread_done.eq(self.units.thread_done), gate.matrix_done.eq(self.units.matrix_done),
             self.events.token_stalls.eq(gate.event_token_stalls),
         ]
-        connect_members(m, flipped(self), gate, ("masks",))
-        if self.cfg.issue_ahead:
-            m.d.comb += self.matrix_hold.eq(gate.matrix_hold)
+        connect_members(m, flipped(self), gate, ("masks", "matrix_hold"))
         with m.If(gate.waiting_thread):
             m.d.comb += self.waiting.thread.eq(1)
 
@@ -444,8 +442,7 @@ class Issue(Component):
 
 def issue_members(cfg):
     """Ports of ``Issue``, from which ``FrontEnd`` takes those that it has too."""
-    optional = {"matrix_hold": Out(1)} if cfg.issue_ahead else {}
-    optional |= {"o_tensor": Out(stream.Signature(tensor_operation_layout())),
+    optional = {"o_tensor": Out(stream.Signature(tensor_operation_layout())),
                  "o_invalidate": Out(stream.Signature(32, always_ready=True)), "groups": Out(StoreGroupPort())} if cfg.tensors else {}
     optional |= {"wait_timeout": In(32)} if cfg.wait_timeout else {}
     optional |= {"recurrent": Out(RecurrentPort())} if cfg.rnn else {}
@@ -455,7 +452,7 @@ def issue_members(cfg):
         "branch": Out(BranchPort(cfg)), "flush": Out(1), "hold": Out(1),
         "active": Out(1), "ended": Out(1), "pc": Out(PC_BITS), "o_error": Out(ErrorStream()),
         "o_thread": Out(stream.Signature(thread_operation_layout)),
-        "o_matrix": Out(stream.Signature(matrix_operation_layout(cfg))),
+        "o_matrix": Out(stream.Signature(matrix_operation_layout(cfg))), "matrix_hold": Out(1),
         "o_copy": Out(stream.Signature(row_operation_layout)),
         "masks": In(ThreadMaskPort(cfg.threads)), "units": In(UnitStatusPort()), "tokens_empty": Out(1),
         "o_uniform": Out(UniformStream()), "o_segment": Out(SegmentStream()), "barriers": Out(BarrierPort()),

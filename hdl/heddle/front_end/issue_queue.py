@@ -39,7 +39,8 @@ class IssueQueue(Component):
     thread_empty, matrix_empty : Out(1)
         No operation of the unit is pending or in flight.
     matrix_hold : Out(1)
-        With ``issue_ahead``: the matrix unit must not begin a step, because an ``mm`` was dispatched before loads of its factors are done.
+        From the next cycle on the matrix unit must not begin a step, because an ``mm`` was dispatched before loads of its factors are
+        done.
     waiting : Out(1)
         An operation is pending.
     event_token_stalls : Out(1)
@@ -64,7 +65,8 @@ class IssueQueue(Component):
     def __init__(self, cfg):
         self.cfg = cfg = FrontEndParameters.of(cfg)
         self._part_bits = cfg.numbers_per_word.bit_length() - 1
-        super().__init__(({"matrix_hold": Out(1)} if cfg.issue_ahead else {}) | {
+        super().__init__({
+            "matrix_hold": Out(1),
             "i": In(stream.Signature(decoded_layout(cfg))),
             "o_thread": Out(stream.Signature(thread_operation_layout)),
             "o_matrix": Out(stream.Signature(matrix_operation_layout(cfg))),
@@ -100,10 +102,10 @@ class IssueQueue(Component):
             self.event_queue_stalls.eq(tokens.free & refused),
             self.waiting_thread.eq(self.event_token_stalls | (self.event_queue_stalls & for_thread)),
         ]
-        if self.cfg.issue_ahead:        # all register groups but that of the offsets of B
-            shift = self._part_bits + self.cfg.factor_address_bits - exact_log2(TOKEN_GRANULES)
-            offset = (word.a - FIRST_FACTOR_REGISTER)[shift:][:exact_log2(TOKEN_GRANULES)]
-            m.d.comb += [tokens.i.payload.lanes_only.eq(~(1 << offset)), self.matrix_hold.eq(tokens.matrix_hold)]
+        # All register groups but that of the offsets of B.
+        shift = self._part_bits + self.cfg.factor_address_bits - exact_log2(TOKEN_GRANULES)
+        offset = (word.a - FIRST_FACTOR_REGISTER)[shift:][:exact_log2(TOKEN_GRANULES)]
+        m.d.comb += [tokens.i.payload.lanes_only.eq(~(1 << offset)), self.matrix_hold.eq(tokens.matrix_hold)]
         with m.If(tokens.i.ready):
             m.d.sync += [for_thread.eq(instruction.for_thread), for_matrix.eq(instruction.for_matrix)]
             self._thread(m, thread, instruction, word)

@@ -16,14 +16,13 @@ token_layout = data.StructLayout({
 })
 
 
-def hazard_layout(cfg):
-    """What the scoreboard knows of an operation.
-
-    ``for_matrix``: its unit is the matrix unit, else the thread unit. ``writes_predicate``: the operation writes predicates or the lane
-    mask. ``lanes_only``: factor register groups that an ``mm`` does not read before its first step.
-    """
-    return data.StructLayout({"token": token_layout, "for_matrix": 1, "writes_predicate": 1}
-                             | ({"lanes_only": TOKEN_GRANULES} if cfg.issue_ahead else {}))
+# What the scoreboard knows of an operation.
+hazard_layout = data.StructLayout({
+    "token": token_layout,
+    "for_matrix": 1,                # its unit is the matrix unit, else the thread unit
+    "writes_predicate": 1,          # the operation writes predicates or the lane mask
+    "lanes_only": TOKEN_GRANULES,   # factor register groups that an ``mm`` does not read before its first step
+})
 
 
 class _InFlight(Component):
@@ -42,6 +41,7 @@ class _InFlight(Component):
         super().__init__({
             "add": In(1), "token": In(token_layout), "flag": In(1), "done": In(1), "clear": In(1),
             "held": Out(token_layout),      # union over all entries
+            "kept": Out(TOKEN_GRANULES),    # factor register groups of the entries that are not released in this cycle
             "flags": Out(1),                # an operation in flight was added with ``flag``
             "full": Out(1),                 # no entry is free for ``token``
             "tight": Out(1),                # fewer than two entries are free
@@ -99,6 +99,7 @@ class _InFlight(Component):
                 m.d.sync += entry.count.eq(entry.count - 1)
         if self._merge and self._ahead:     # in the next cycle
             m.d.sync += joinable.eq((used & youngest & ~released & (shrunk | ~full_count)).any() & ~self.clear)
+        m.d.comb += self.kept.eq(any_of(Mux(released[index], 0, entry.token.factor) for index, entry in enumerate(groups)))
         with m.If(released.any()):
             m.d.sync += oldest.eq(Cat(oldest[-1], oldest[:-1]))
         with m.If(self.clear):
@@ -120,9 +121,9 @@ class Scoreboard(Component):
     cfg : FrontEndParameters
 
     *Ports*:
-    i : In(stream.Signature(hazard_layout(cfg)))
-        Operations; one is pending from the cycle after its transfer on. With ``issue_ahead``, thread operations in flight that write
-        ``lanes_only`` are no hazard for an ``mm`` that finds the matrix unit empty.
+    i : In(stream.Signature(hazard_layout))
+        Operations; one is pending from the cycle after its transfer on. Thread operations in flight that write ``lanes_only`` are no
+        hazard for an ``mm`` that finds the matrix unit empty.
     waiting : Out(1)
         An operation is pending.
     free : Out(1)
@@ -136,7 +137,7 @@ class Scoreboard(Component):
     clear : In(1)
         Removes all operations.
     matrix_hold : Out(1)
-        With ``issue_ahead``: such operations are still in flight, so the matrix unit must not begin a step.
+        Such operations are still in flight in the next cycle: the matrix unit must not begin a step from then on.
 
     *Latency*: hazards are found in the cycle of the transfer and in each cycle in which the operation is pending, and are registered.
     ``free`` comes one cycle after the transfer at the earliest. The latency is at least two cycles if an operation of the other unit is
@@ -153,10 +154,10 @@ class Scoreboard(Component):
 
     def __init__(self, cfg):
         self.cfg = cfg = FrontEndParameters.of(cfg)
-        super().__init__(({"matrix_hold": Out(1)} if cfg.issue_ahead else {}) | {
-            "i": In(stream.Signature(hazard_layout(cfg))), "waiting": Out(1), "free": Out(1), "add": In(1),
+        super().__init__({
+            "i": In(stream.Signature(hazard_layout)), "waiting": Out(1), "free": Out(1), "add": In(1),
             "thread_done": In(1), "matrix_done": In(1),
-            "thread_empty": Out(1), "matrix_empty": Out(1), "clear": In(1),
+            "thread_empty": Out(1), "matrix_empty": Out(1), "matrix_hold": Out(1), "clear": In(1),
         })
 
     def elaborate(self, platform):
@@ -195,18 +196,18 @@ class Scoreboard(Component):
             self.thread_empty.eq(thread.empty & ~(self.waiting & ~for_matrix)),
             self.matrix_empty.eq(matrix.empty & ~(self.waiting & for_matrix)),
         ]
-        excepted, excepted_now = 0, 0
-        if self.cfg.issue_ahead:
-            lanes_only = Signal(TOKEN_GRANULES, reset_less=True)
-            excepted = Mux(matrix.empty, lanes_only, 0)
-            excepted_now = Mux(matrix.empty & ~(self.waiting & for_matrix), new.lanes_only, 0)
-            awaited = Signal(TOKEN_GRANULES)        # groups of an mm that was dispatched before loads to them; newer loads wait for it
-            added = Mux(self.add & for_matrix, token.factor, 0)
-            m.d.sync += awaited.eq(Mux(self.clear, 0, (awaited | added) & thread.held.factor))
-            m.d.comb += self.matrix_hold.eq((awaited & thread.held.factor).any())
-            with m.If(self.i.ready):
-                m.d.sync += lanes_only.eq(new.lanes_only)
+        lanes_only = Signal(TOKEN_GRANULES, reset_less=True)
+        excepted = Mux(matrix.empty, lanes_only, 0)
+        excepted_now = Mux(matrix.empty & ~(self.waiting & for_matrix), new.lanes_only, 0)
+        # Groups of an ``mm`` that was dispatched before loads to them; newer loads wait for it.
+        awaited, remaining = Signal(TOKEN_GRANULES), Signal(TOKEN_GRANULES)
+        m.d.comb += [
+            remaining.eq((awaited | Mux(self.add & for_matrix, token.factor, 0)) & thread.kept),
+            self.matrix_hold.eq(remaining.any()),
+        ]
+        m.d.sync += awaited.eq(Mux(self.clear, 0, remaining))
         with m.If(self.i.ready):
+            m.d.sync += lanes_only.eq(new.lanes_only)
             follows_other = self.waiting & (new.for_matrix ^ for_matrix)
             refused_now = refused(new.token, new.for_matrix, (thread.tight, matrix.tight), excepted_now)
             m.d.sync += [

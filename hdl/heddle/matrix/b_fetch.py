@@ -52,12 +52,14 @@ class BFetch(Component):
     offset : In(32).array(threads)
         Offset of each column.
     pause : In(1)
-        No step may follow from this cycle: no bank is requested, and all stages hold. With ``asks_in_pauses`` banks are requested and their
-        words are not taken.
+        No step may follow from this cycle, and all stages hold. Banks are requested, and their words are not taken: a pause is one cycle
+        long, and the request logic does not depend on it.
+    hold : In(1)
+        From the next cycle on no bank is requested, and the stages in front of the banks hold.
     bank : Out(BankReadPort(cfg))
         Reads of shared memory; with one fetch slot never more than one bank.
     bank_ahead : Out(8)
-        With ``banks_known_ahead``: banks that are requested in the next cycle; with ``issue_ahead`` unless that is a pause.
+        With ``banks_known_ahead``: banks that are requested in the next cycle.
     step : Out(step_layout(cfg))
         Step for the PEs, in the cycle in which the last of its words is in the register behind its bank.
     word : Out(signed(element_bits)).array(fetch_slots, dot)
@@ -79,9 +81,9 @@ class BFetch(Component):
     *Throughput*: one step a cycle without merges, also across operations. A merged step takes one cycle for every ``fetch_slots`` words,
     and more where a bank has several rows to read.
 
-    *Back-pressure*: a bank that is not granted, and ``pause``, hold all stages in front of the banks. ``bank.request`` is combinational
-    from ``pause``, except with ``asks_in_pauses``. ``i.ready`` comes from a register. ``conflict`` and ``bank_ahead`` are combinational
-    from the grants and ``pause``.
+    *Back-pressure*: a bank that is not granted, ``pause`` and ``hold`` hold all stages in front of the banks. ``bank.request`` and
+    ``i.ready`` come from registers. ``conflict`` and ``bank_ahead`` are combinational from the grants and ``pause``, ``bank_ahead`` also
+    from ``hold``.
 
     *Reset*: all operations are dropped.
     """
@@ -95,6 +97,7 @@ class BFetch(Component):
             "offset_load": Out(1),
             "offset": In(32).array(cfg.threads),
             "pause": In(1),
+            "hold": In(1),
             "bank": Out(BankReadPort(cfg)),
             "step": Out(step_layout(cfg)),
             "word": Out(signed(cfg.element_bits)).array(cfg.fetch_slots, cfg.dot),
@@ -136,11 +139,11 @@ class BFetch(Component):
             address.i.eq(groups.o),
         ]
         connect_members(m, flipped(self), address, ("offset",))
-        granted, remaining = self._ask(m, schedule.o)
-        paused = self.pause & ((~self.bank.request | self.bank.grant).all() if self.cfg.asks_in_pauses else schedule.o.bank.any())
+        held, granted, remaining = self._ask(m, schedule.o)
+        paused = (self.pause & (~self.bank.request | self.bank.grant).all()) | (held & schedule.o.bank.any())
         m.d.comb += [schedule.o_ready.eq(~remaining), self.conflict.eq(~schedule.advance & ~paused)]
         if self.cfg.banks_known_ahead:
-            m.d.comb += self.bank_ahead.eq(schedule.bank_ahead)
+            m.d.comb += self.bank_ahead.eq(Mux(self.hold, 0, schedule.bank_ahead))
         on_their_way, ending = self._read(m, schedule.o, granted, remaining, picker)
         asked = Signal()
         m.d.comb += asked.eq(schedule.pending | schedule.o.step.step | schedule.o.bank.any() | on_their_way)
@@ -154,22 +157,25 @@ class BFetch(Component):
         return m
 
     def _ask(self, m, request):
-        """Requests the banks of a round until all are granted; returns those granted in this cycle, and whether any remains."""
+        """Requests the banks of a round until all are granted; returns whether the round is held, the banks granted in this cycle, and
+        whether any remains.
+        """
         asked = Signal(BANKS)
         granted = Signal(BANKS)
-        remaining = Signal()
+        held, remaining = Signal(), Signal()
+        m.d.sync += held.eq(self.hold)
         m.d.comb += [
             asked.eq(request.bank),
-            self.bank.request.eq(asked if self.cfg.asks_in_pauses else Mux(self.pause, 0, asked)),
-            granted.eq(Mux(self.pause, 0, asked & self.bank.grant)),
-            remaining.eq(self.pause | (asked & ~self.bank.grant).any() if self.cfg.asks_in_pauses else (asked & ~granted).any()),
+            self.bank.request.eq(Mux(held, 0, asked)),
+            granted.eq(Mux(self.pause, 0, self.bank.request & self.bank.grant)),
+            remaining.eq(self.pause | Mux(held, asked, asked & ~self.bank.grant).any()),
         ]
         if self.cfg.fetch_slots > 1:
             taken = Signal(BANKS)
             m.d.comb += asked.eq(request.bank & ~taken)
             m.d.sync += taken.eq(Mux(remaining, taken | granted, 0))
         m.d.comb += [row.eq(request.rows[bank % len(request.rows)]) for bank, row in enumerate(self.bank.row)]
-        return granted, remaining
+        return held, granted, remaining
 
     def _read(self, m, request, granted, remaining, picker):
         """Tracks granted requests up to their data and selects the words; returns whether data are in flight, and ends of operations."""

@@ -40,9 +40,9 @@ class MatrixUnit(Component):
     bank : Out(BankReadPort(cfg))
         Reads of B from shared memory.
     bank_ahead : Out(8)
-        With ``banks_known_ahead``: banks that are requested in the next cycle; with ``issue_ahead`` unless that is a pause.
+        With ``banks_known_ahead``: banks that are requested in the next cycle.
     hold : In(1)
-        With ``issue_ahead``: no word of B is read and no step begins.
+        From the next cycle on no word of B is read and no step begins.
     stop : In(1)
         While high, the operation in flight ends at one of its steps, and queued ones are discarded, each with its ``done``.
     o_error : Out(ErrorStream())
@@ -79,10 +79,11 @@ class MatrixUnit(Component):
 
     def __init__(self, cfg):
         self.cfg = cfg = MatrixParameters.of(cfg)
-        super().__init__(({"hold": In(1)} if cfg.issue_ahead else {}) | {
+        super().__init__({
             "i_operation": In(stream.Signature(matrix_operation_layout(cfg))),
             "registers": In(RegisterPort(cfg)),
             "bank": Out(BankReadPort(cfg)),
+            "hold": In(1),
             "stop": In(1),
             "o_error": Out(ErrorStream()),
             "done": Out(1),
@@ -103,14 +104,10 @@ class MatrixUnit(Component):
         connect(m, flipped(self.bank), fetch.bank)
         connect(m, flipped(self.o_error), fetch.o_error)
         connect(m, flipped(self.registers), lanes.registers)
-        m.d.comb += fetch.stop.eq(self.stop)
+        connect_members(m, flipped(self), fetch, ("stop", "hold"))
         connect(m, fetch.offset_read, lanes.offset_read)
-        connect_members(m, fetch, lanes, ("offset_load", "step"))
-        m.d.comb += [
-            fetch.pause.eq((lanes.pause | self.hold) if self.cfg.issue_ahead else lanes.pause),
-            self.done.eq(lanes.done),
-        ]
-        connect_members(m, fetch, lanes, ("offset", "take", "word"))
+        connect_members(m, fetch, lanes, ("offset_load", "step", "pause", "offset", "take", "word"))
+        m.d.comb += self.done.eq(lanes.done)
         if self.cfg.rnn:
             self._engine(m, lanes)
         if self.cfg.banks_known_ahead:

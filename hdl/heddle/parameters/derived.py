@@ -34,22 +34,6 @@ class DerivedParameters(RnnGroup, L2Group, TmauGroup, MatrixGroup, ThreadGroup, 
         return self.far_registers and single_reads and self.shared_writes == 1
 
     @property
-    def asks_in_pauses(self) -> bool:
-        """Whether the fetch of B requests its banks also in a cycle of pause.
-
-        The fetch discards the granted word and repeats the request. A pause of one cycle therefore does not reach the request logic.
-        """
-        return self.far_registers and not self.issue_ahead
-
-    @property
-    def words_voided(self) -> bool:
-        """Whether an error of a word of B is a separate flag that voids the word.
-
-        The error is too late for the predicted bank request.
-        """
-        return self.banks_known_ahead and not self.transpose
-
-    @property
     def prefetches(self) -> bool:
         """Whether prefetches have an effect."""
         return self.tensors and self.l2_kib > 0

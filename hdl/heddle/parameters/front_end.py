@@ -17,15 +17,11 @@ class FrontEndGroup(CoreGroup):
     ----------
     instruction_words : int
         Depth of the instruction memory in 128-bit instructions, a power of two from 64 to 4096.
-    issue_ahead : bool
-        ``mm`` enters an empty matrix unit while loads of the factor words of its PEs are in flight. Fetches of B overlap with those
-        loads [S0.10].
     wait_timeout : bool
         Waits of a program may have a limit of cycles (register ``wait_timeout``).
     """
 
     instruction_words: int = 1024
-    issue_ahead: bool = False
     wait_timeout: bool = True
 
     def _check(self) -> None:

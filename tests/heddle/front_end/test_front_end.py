@@ -48,7 +48,7 @@ def test_tensors(simulator, seed):
 
 @pytest.mark.parametrize("far", [False, pytest.param(True, marks=pytest.mark.nightly)])
 def test_multicast(far, seed):
-    cfg = CONFIGS["tiny"].without_level2(multicast=True, cores=3, far_registers=far, issue_ahead=not far)
+    cfg = CONFIGS["tiny"].without_level2(multicast=True, cores=3, far_registers=far)
     run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front_end", cfg=cfg, simulator="icarus", seed=seed, timeout_s=400,
               test_filter=r"random_programs/pause=1/finish=0.5|violations|barriers|masks")
 

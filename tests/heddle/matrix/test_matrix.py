@@ -19,9 +19,8 @@ CONFIGS = {
     "dot8": PLAIN.replace(dot=8, thread_slots=4, matrix_queue=2, fetch_words=1),
     "dot16": PLAIN.replace(dot=16, thread_slots=1, fetch_words=2, wide_lanes=True),
     "plain": PLAIN.replace(dot=8, thread_slots=1, fetch_words=1, mm16=False, transpose=False),
-    "far": PLAIN.replace(dot=8, thread_slots=1, fetch_words=1, mm16=False, transpose=False, far_registers=True, issue_ahead=False,
-                         shared_writes=1),
-    "far_slots": TINY.replace(far_registers=True, issue_ahead=False),
+    "far": PLAIN.replace(dot=8, thread_slots=1, fetch_words=1, mm16=False, transpose=False, far_registers=True, shared_writes=1),
+    "far_slots": TINY.replace(far_registers=True),
     "threads16": PLAIN.replace(threads=16, shared_memory_kib=4, factor_words=32, fetch_words=16, mm16=False),
 }
 

@@ -44,7 +44,7 @@ def test_replay_queue_depth_message(depth):
         replay_queue.make_unit(depth)
 
 
-FAR = CONFIGS["tiny"].replace(far_registers=True, issue_ahead=False)
+FAR = CONFIGS["tiny"].replace(far_registers=True)
 WITHIN = {
     "narrow": CONFIGS["tiny"].replace(tensors=False),
     "wide": CONFIGS["base"].without_level2(shared_memory_kib=8),

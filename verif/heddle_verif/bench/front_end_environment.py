@@ -103,7 +103,7 @@ class FrontBench(Bench):
         super().__init__(dut, FrontEnd(bench_config()), idle_limit=5000)
         self.pause, self.finish_share = pause, finish
         self.hazards = HazardChecker(self.cfg)
-        self._must_hold = False
+        self._must_hold = self._hold = False
         self.units = UNITS + ("tensor",) * self.cfg.tensors
         self.in_flight = dict.fromkeys(self.units, 0)
         self.errors, self.instruction_cycles = [], []
@@ -235,11 +235,9 @@ class FrontBench(Bench):
                 getattr(dut, f"groups__{name}").value = int(self.rng.choice((0, 0, self.rng.integers(STORE_GROUPS + 1))))
 
     def _held(self):
-        """The matrix unit must not begin. What was accepted in the cycle before shows only in the next."""
-        if not self.cfg.issue_ahead:
-            return False
+        """The matrix unit must not begin: ``matrix_hold`` of the cycle before."""
         must, self._must_hold = self._must_hold, self.hazards.must_hold()
-        held = bool(self.dut.matrix_hold.value)
+        held, self._hold = self._hold, bool(self.dut.matrix_hold.value)
         assert held or not (must and self._must_hold), "mm must be held until its factor words are written"
         return held or self._must_hold
 

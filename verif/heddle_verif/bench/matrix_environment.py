@@ -55,6 +55,7 @@ class MatrixBench(Bench):
         self.asked = 0, []      # banks in the cycle before, and what was read there
         self.told = 0           # banks for this cycle
         self.next_access = lambda: None
+        self.held_before = False
         self.begins, self.stalled = deque(), {"banks": 0, "hold": 0}    # of the operations in flight; last cycle of each stall
         self.waited, self.beside = dict.fromkeys(self.current, 0), dict.fromkeys(self.current, False)   # of the accesses under way
 
@@ -191,11 +192,10 @@ class MatrixBench(Bench):
         """What is asked for, and what was read in this cycle."""
         request, = self.signals("bank__request")
         assert self.cfg.fetch_slots > 1 or request & (request - 1) == 0, f"more than one bank asked for: {request:#x}"
-        if self.cfg.issue_ahead:
-            assert not (self.dut.hold.value and request), "a bank is asked for with hold"
-            held = bool(self.dut.hold.value) and bool(self.in_flight)
-            self.held += held
-            self.stalled["hold"] = self.cycle if held else self.stalled["hold"]
+        assert not (self.held_before and request), "a bank is asked for in the cycle after hold"
+        held, self.held_before = self.held_before and bool(self.in_flight), bool(self.dut.hold.value)
+        self.held += held
+        self.stalled["hold"] = self.cycle if held else self.stalled["hold"]
         if self.cfg.banks_known_ahead:
             failed = self.cfg.words_voided and not request and self.dut.o_error__valid.value     # a word that is not read, it turns out
             assert request == self.told or failed, f"{request:#x} is asked for, {self.told:#x} was told"
@@ -203,10 +203,7 @@ class MatrixBench(Bench):
         read, self.granted = self.granted, []
         blocks = int(self.dut.events__matrix_blocks.value)
         self.blocks += blocks
-        if self.cfg.asks_in_pauses:
-            self._sample_pause(request, read, blocks)
-        else:
-            self.reads += read
+        self._sample_pause(request, read, blocks)
         steps, bubbles, conflicts = self.signals("events__matrix_steps", "events__matrix_bubbles", "events__matrix_bank_conflicts")
         self.steps, self.bubbles, self.conflicts = self.steps + steps, self.bubbles + bubbles, self.conflicts + conflicts
         if steps or read:
@@ -252,8 +249,7 @@ class MatrixBench(Bench):
             self.expected_conflicts += max(in_bank.count(bank) for bank in in_bank) - 1
 
     def _drive_hold(self):
-        if self.cfg.issue_ahead:
-            self.dut.hold.value = int(self.random.random() < self.hold)
+        self.dut.hold.value = int(self.random.random() < self.hold)
 
     def _sample_done(self):
         if int(self.dut.done.value):

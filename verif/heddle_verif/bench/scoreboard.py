@@ -22,7 +22,7 @@ class Model:
     that waits: (token, for_matrix, flag, lanes_only)."""
 
     def __init__(self, cfg):
-        self.depth, self.ahead = cfg.thread_queue + 2, cfg.issue_ahead
+        self.depth = cfg.thread_queue + 2
         self.awaited = 0                        # factor granules of mm that went ahead of loads
         self.thread, self.matrix = [], []       # (product, factor, flag); [product, factor, count]
         self.waits, self.is_free = None, False
@@ -30,14 +30,15 @@ class Model:
     def joins(self, token):
         return bool(self.matrix) and self.matrix[-1][0] == token["product"] and self.matrix[-1][2] < GROUP_LIMIT
 
-    def held(self):
+    @staticmethod
+    def held(entries):
         """Factor granules of thread instructions."""
-        return functools.reduce(operator.or_, (entry[1] for entry in self.thread), 0)
+        return functools.reduce(operator.or_, (entry[1] for entry in entries), 0)
 
     def meets(self, token, for_matrix, lanes_only):
         """The other unit has its registers."""
         held = self.thread if for_matrix else self.matrix
-        needed = token["factor"] & ~(lanes_only if self.ahead and for_matrix and not self.matrix else 0)
+        needed = token["factor"] & ~(lanes_only if for_matrix and not self.matrix else 0)
         return (any(entry[0] & token["product"] or entry[1] & needed for entry in held)
                 or (for_matrix and any(entry[2] for entry in self.thread)))
 
@@ -126,10 +127,8 @@ async def exercise(dut, instructions, finish, flagged=0.1):
         add = int(model.is_free and rng.random() < 0.9)
         is_open = not model.waits or bool(add and not bench.cfg.far_registers)
         take = int(is_open and rng.random() < 0.9)
-        fields = {"token": token, "for_matrix": int(item[1]), "writes_predicate": item[2]}
-        if model.ahead:
-            fields["lanes_only"] = item[3]
-        dut.i__payload.value = pack(hazard_layout(bench.cfg), fields)
+        dut.i__payload.value = pack(hazard_layout, {
+            "token": token, "for_matrix": int(item[1]), "writes_predicate": item[2], "lanes_only": item[3]})
         dut.i__valid.value, dut.add.value, dut.clear.value = take, add, clear
         dut.thread_done.value, dut.matrix_done.value = int(ends[False]), int(ends[True])
         await ReadOnly()
@@ -138,11 +137,11 @@ async def exercise(dut, instructions, finish, flagged=0.1):
         expected = [model.is_free, bool(model.waits), is_open, *empty]
         assert found == expected, f"{model.waits}: {found}, not {expected}; {model.thread}, {model.matrix}"
         assert not model.is_free or model.free(*model.waits), "free must mean free"
-        if model.ahead:
-            assert bool(dut.matrix_hold.value) == bool(model.awaited & model.held()), f"{model.awaited:#x} {model.thread}"
-            seen["ahead"] += bool(dut.matrix_hold.value)
-            added = model.waits[0]["factor"] if add and model.waits[1] else 0
-            model.awaited = 0 if clear else (model.awaited | added) & model.held()
+        added = model.waits[0]["factor"] if add and model.waits[1] else 0
+        awaited = (model.awaited | added) & model.held(model.thread[ends[False]:])
+        assert bool(dut.matrix_hold.value) == bool(awaited), f"{awaited:#x} {model.thread}"
+        seen["ahead"] += bool(awaited)
+        model.awaited = 0 if clear else awaited
         seen["joined"] += bool(add and model.waits[1] and model.joins(model.waits[0]))
         seen["full"] += not model.places(True) or not model.places(False)
         seen["refused"] += bool(model.waits) and not model.is_free
@@ -178,7 +177,7 @@ async def random_instructions(dut, finish, same):
     bench, seen = await exercise(dut, lambda rng: few_granules(rng, same, turns), (finish, finish))
     assert seen["refused"] > 50
     assert seen["at once"] > 50 or bench.cfg.far_registers
-    assert seen["ahead"] > 20 or not bench.cfg.issue_ahead or finish < 0.5, seen
+    assert seen["ahead"] > 20 or finish < 0.5, seen
     assert seen["joined"] > 20 or same == 0, seen
     assert seen["full"] > 20 or finish > 0.1, seen
     assert seen["both"] > 20 or finish < 0.1, seen

@@ -47,8 +47,8 @@ def matrix_registers(cfg, operation):
 class HazardChecker:
     """Follows the thread operations and ``mm`` in flight; ``compared`` counts the pairs that were looked at.
 
-    With ``issue_ahead`` an ``mm`` may come to an empty matrix unit before the factor words of its lanes are written; ``awaited`` counts
-    these, and ``must_hold`` says that the unit must not begin with them.
+    An ``mm`` may come to an empty matrix unit before the factor words of its lanes are written; ``awaited`` counts these, and
+    ``must_hold`` says that the unit must not begin with them.
     """
 
     def __init__(self, cfg):
@@ -62,7 +62,7 @@ class HazardChecker:
         for old, old_reads, old_writes in self._in_flight["matrix" if unit == "thread" else "thread"]:
             self.compared += 1
             met = writes & (old_reads | old_writes) | reads & old_writes
-            if unit == "matrix" and self.cfg.issue_ahead and not self._in_flight["matrix"]:
+            if unit == "matrix" and not self._in_flight["matrix"]:
                 self.awaited += bool(met)
                 met -= reads - {FIRST_FACTOR_REGISTER + operation["offset_register"]}
             assert not met, f"r{min(met)} must not be in use by {old} when {operation} is accepted"

@@ -36,8 +36,6 @@ PROOFS = {proof.name: proof for proof in (
     Proof(name="round_robin_packets", make=lambda: RoundRobinSpec(3, True), says=_TURNS + "; packets stay together", bounded=6, cover=8,
           unbounded="pdr"),
     Proof(name="tokens_4", make=lambda: TokensSpec(4), says=_TOKENS + ", 4 in flight", bounded=4, cover=12, unbounded="pdr"),
-    Proof(name="tokens_ahead", make=lambda: TokensSpec(4, ahead=True), says=_TOKENS + ", mm ahead of loads", bounded=4, cover=12,
-          unbounded="pdr", nightly=True),
     Proof(name="tokens_far", make=lambda: TokensSpec(4, far=True), says=_TOKENS + ", far registers", bounded=4, cover=16, unbounded="pdr",
           nightly=True),
     Proof(name="tokens_6", make=lambda: TokensSpec(6), says=_TOKENS + ", 6 in flight", bounded=6, cover=12, unbounded="pdr", nightly=True),

@@ -1,7 +1,7 @@
 """Register tokens: exclusion of the two units, and that no instruction in flight is lost."""
 
 from amaranth.asserts import AnyConst, AnySeq
-from amaranth.hdl import Array, Assert, Assume, Cat, Const, Cover, Module, Mux, Signal
+from amaranth.hdl import Array, Assert, Assume, Cat, Cover, Module, Mux, Signal
 from amaranth.lib.wiring import Component
 from heddle import load_config
 from heddle.front_end.scoreboard import Scoreboard
@@ -15,20 +15,20 @@ class TokensSpec(Component):
     While an instruction in flight of one unit uses the granule, none of the other unit that uses it is ``free``; an ``mm`` is not free
     while a thread instruction that writes predicates is in flight; the empty flags are exact; what has waited a cycle with nothing in
     flight is free.
-    With ``ahead`` an ``mm`` may be free while such a thread instruction is in flight, if its lanes alone need the granule and no other
-    ``mm`` is in flight; ``matrix_hold`` stands until the granule is free. With ``far`` the gate is open a cycle after an instruction
-    was added.
+    An ``mm`` may be free while such a thread instruction is in flight, if its lanes alone need the granule and no other ``mm`` is in
+    flight; the matrix unit is held, by ``matrix_hold`` of the cycle before, until the granule is free. With ``far`` the gate is open a
+    cycle after an instruction was added.
     Environment: instructions are taken when the gate is open, added when free only and complete in order, at most ``in_flight`` of a
     unit are under way; two granules of each kind are used (the others are treated alike, bit by bit).
     """
 
-    def __init__(self, in_flight, ahead=False, far=False):
-        self._in_flight_limit, self._ahead, self._far = in_flight, ahead, far
+    def __init__(self, in_flight, far=False):
+        self._in_flight_limit, self._far = in_flight, far
         super().__init__({})
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.dut = dut = Scoreboard(load_config("tiny").replace(thread_queue=2, issue_ahead=self._ahead, far_registers=self._far))
+        m.submodules.dut = dut = Scoreboard(load_config("tiny").replace(thread_queue=2, far_registers=self._far))
         limit, new = self._in_flight_limit, dut.i.payload
         granule, is_factor = Signal(), Signal()
         m.d.comb += [granule.eq(AnyConst(1)), is_factor.eq(AnyConst(1))]
@@ -50,16 +50,14 @@ class TokensSpec(Component):
         for name, mine, done in (("thread", ~for_matrix, dut.thread_done), ("matrix", for_matrix, dut.matrix_done)):
             units[name] = self._in_flight(m, name, dut.add & mine, done, uses, writes, dut.clear)
         thread, matrix = units["thread"], units["matrix"]
-        early, hold = Const(0), Const(0)
-        if self._ahead:
-            lanes_only = Signal(reset_less=True)        # of the granule, for the instruction that waits
-            with m.If(dut.i.ready):
-                m.d.sync += lanes_only.eq(is_factor & new.lanes_only.bit_select(granule, 1))
-            m.d.comb += [
-                new.lanes_only.eq(AnySeq(2)), Assume(~(dut.matrix_hold & dut.matrix_done)),
-                Assert(~dut.matrix_hold | (thread["count"] != 0)), Cover(thread["holds"] & matrix["holds"] & (matrix["count"] == 2)),
-            ]
-            early, hold = lanes_only & (matrix["count"] == 0), dut.matrix_hold
+        lanes_only, early, hold = Signal(reset_less=True), Signal(), Signal()   # ``lanes_only`` of the granule, for what waits
+        with m.If(dut.i.ready):
+            m.d.sync += lanes_only.eq(is_factor & new.lanes_only.bit_select(granule, 1))
+        m.d.sync += hold.eq(dut.matrix_hold & ~dut.clear)
+        m.d.comb += [
+            new.lanes_only.eq(AnySeq(2)), early.eq(lanes_only & (matrix["count"] == 0)), Assume(~(hold & dut.matrix_done)),
+            Assert(~hold | (thread["count"] != 0)), Cover(thread["holds"] & matrix["holds"] & (matrix["count"] == 2)),
+        ]
         alone = Signal()        # a cycle before, with nothing in flight, the same instruction waited
         m.d.sync += alone.eq(waiting & ~dut.add & ~dut.clear & (thread["count"] == 0) & (matrix["count"] == 0))
         with m.If(dut.free):

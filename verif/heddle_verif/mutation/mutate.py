@@ -95,7 +95,7 @@ UNITS = {
                                    ("thread", "every_place.*SHARED|dependent_operations|random_operations|_cycles|start_and_stop|"
                                               "address_errors"))),
 }
-# The default preset, scaled down: without ``issue_ahead`` and ``far_registers``, 8 multipliers a lane, a bus of two banks.
+# The default preset, scaled down: 8 multipliers a lane, a bus of two banks.
 BASE = SCALED["base"]
 PLAIN_BASE = BASE.replace(rnn=False)
 UNITS |= {

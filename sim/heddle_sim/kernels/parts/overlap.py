@@ -49,7 +49,7 @@ def first_groups(cfg: Config, merge: Merge, slices: int, passes: int = 1) -> lis
     load, mm = cfg.thread_groups + 7, passes * merge.registers * merge.step_cycles(cfg.fetch_slots)
     best = None
     # An mm that went ahead of its load begins so early that one word would not last until the next load is done.
-    single = min(block, 2) if cfg.issue_ahead else 1
+    single = min(block, 2)
     starts = [(single, block - single), *((blocks * block,) for blocks in (1, 2, 3, 4, 6))]
     for start, growth in itertools.product(starts, (1, 1.2, 1.35, 1.5, 1.75, 2, 3)):
         sizes, first, used = _sizes(slices, block, start, growth), 0, 0
@@ -58,7 +58,7 @@ def first_groups(cfg: Config, merge: Merge, slices: int, passes: int = 1) -> lis
             used = -(-used // aligned) * aligned + -(-(first % block + size) // granule)
             # A vector load writes one factor word a cycle.
             loaded += load - block + size if size < min(3, block) else load * -(-(first % block + size) // block)
-            done = max(done, loaded + (_STARTED if cfg.issue_ahead and not first else _START)) + size * mm
+            done = max(done, loaded + (_START if first else _STARTED)) + size * mm
             first += size
         if used <= HALF_GRANULES and (best is None or (done, len(sizes)) < best[0]):
             best = (done, len(sizes)), sizes
