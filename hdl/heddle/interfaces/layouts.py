@@ -10,14 +10,15 @@ from ..isa.error_codes import ErrorCode
 from ..isa.tensor_descriptor import TensorFormat
 
 __all__ = [
-    "PC_BITS", "SHARED_READ_LATENCY", "error_layout", "ErrorStream", "BankReadPort", "BankWritePort", "GlobalPort",
+    "PC_BITS", "SHARED_READ_LATENCY", "error_layout", "ErrorStream", "shared_read_layout", "shared_answer_layout",
+    "shared_write_layout", "SharedReadPort", "SharedWritePort", "GlobalPort",
     "ThreadKind", "thread_operation_layout", "matrix_operation_layout", "copy_operation_layout", "CopyKind",
     "row_operation_layout", "RegisterPort", "MemoryPort", "read_request_layout", "read_data_layout", "write_request_layout",
     "write_data_layout", "write_response_layout", "barrier_arrival_layout", "OffsetReadPort",
 ]
 
 PC_BITS = 12                # bits of a program counter in error reports, for every configuration
-SHARED_READ_LATENCY = 1     # cycles from a granted bank read to its data
+SHARED_READ_LATENCY = 1     # cycles from a read request that is granted at once to its answer
 
 
 # -- errors ---------------------------------------------------------------------------------
@@ -33,57 +34,61 @@ def ErrorStream():
 
 # -- shared memory --------------------------------------------------------------------------
 
-def BankReadPort(cfg):
-    """Read port to the banks of shared memory, seen from the requester.
+def shared_read_layout(cfg):
+    """Read request to shared memory: row ``row[b]`` of each bank b of ``bank``, which is not 0."""
+    return data.StructLayout({"bank": BANKS, "row": data.ArrayLayout(cfg.row_bits, BANKS)})
 
-    *Ports*:
-    request : Out(BANKS)
-        Bit b requests row ``row[b]`` of bank b.
-    row : Out(row_bits).array(BANKS)
-        Row of each bank.
-    grant : In(BANKS)
-        Granted requests; combinational from the requests of the same cycle.
-    data : In(128).array(BANKS)
-        Word of each bank, for one cycle.
 
-    *Latency*: exactly ``SHARED_READ_LATENCY`` (1) cycle from a grant to ``data``.
+# Words of a read request: those of ``bank`` are at ``data``; ``last`` with the last ones of the request.
+shared_answer_layout = data.StructLayout({"bank": BANKS, "last": 1, "data": data.ArrayLayout(8 * BANK_BYTES, BANKS)})
 
-    *Back-pressure*: a request without grant must be repeated.
+
+def shared_write_layout(cfg):
+    """Write request to shared memory: ``data[b]`` to the bytes ``mask[b]`` of row ``row[b]`` of each bank b of ``bank``.
+
+    ``bank`` is not 0. With ``shared_writes`` 1 it has one bit, and row, data and mask have one line for all banks.
     """
-    return Signature({
-        "request": Out(BANKS),
-        "row": Out(cfg.row_bits).array(BANKS),
-        "grant": In(BANKS),
-        "data": In(8 * BANK_BYTES).array(BANKS),
+    lines = cfg.shared_writes
+    return data.StructLayout({
+        "bank": BANKS, "row": data.ArrayLayout(cfg.row_bits, lines), "data": data.ArrayLayout(8 * BANK_BYTES, lines),
+        "mask": data.ArrayLayout(BANK_BYTES, lines),
     })
 
 
-def BankWritePort(cfg):
-    """Write port to the banks of shared memory, seen from the requester.
+def SharedReadPort(cfg):
+    """Read port of shared memory, seen from the requester.
 
     *Ports*:
-    request : Out(BANKS)
-        Bit b requests a write to row ``row[b]`` of bank b.
-    row : Out(row_bits).array(BANKS)
-        Row of each bank.
-    data : Out(128).array(BANKS)
-        Data of each bank.
-    mask : Out(16).array(BANKS)
-        Byte enables of each bank.
-    grant : In(BANKS)
-        Granted requests; combinational from the requests of the same cycle.
+    request : Out(stream.Signature(shared_read_layout(cfg)))
+        Requests.
+    answer : In(stream.Signature(shared_answer_layout, always_ready=True))
+        Their words, in order: a request has one answer, or several with a part of its banks each.
 
-    *Latency*: a granted write is visible to reads that are granted in later cycles.
+    *Latency*: ``SHARED_READ_LATENCY`` (1) cycles from the transfer of a request to its answer at least. A requester works with any
+    latency.
 
-    *Back-pressure*: a request without grant must be repeated.
+    *Back-pressure*: ``request.ready`` comes from a register. Answers are never held: a requester has room for what it requests.
     """
     return Signature({
-        "request": Out(BANKS),
-        "row": Out(cfg.row_bits).array(BANKS),
-        "data": Out(8 * BANK_BYTES).array(BANKS),
-        "mask": Out(BANK_BYTES).array(BANKS),
-        "grant": In(BANKS),
+        "request": Out(stream.Signature(shared_read_layout(cfg))),
+        "answer": In(stream.Signature(shared_answer_layout, always_ready=True)),
     })
+
+
+def SharedWritePort(cfg):
+    """Write port of shared memory, seen from the requester.
+
+    *Ports*:
+    request : Out(stream.Signature(shared_write_layout(cfg)))
+        Requests.
+    written : In(1)
+        The oldest request without this acknowledgement is in memory: a read that is requested in this cycle or later sees it.
+
+    *Latency*: one cycle from the transfer of a request to ``written`` at least. A requester works with any latency.
+
+    *Back-pressure*: ``request.ready`` comes from a register.
+    """
+    return Signature({"request": Out(stream.Signature(shared_write_layout(cfg))), "written": In(1)})
 
 
 # -- global memory --------------------------------------------------------------------------
