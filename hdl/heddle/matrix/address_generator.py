@@ -152,12 +152,9 @@ class AddressGenerator(Component):
         registered = self.cfg.fetch_slots > 1
         with m.If(self.advance) if registered else nullcontext():
             domain = m.d.sync if registered else m.d.comb
-            correct = used = live & ~ignored & ~wrong
-            if self.cfg.words_voided:
-                used = live & ~ignored
-                domain += output.void.eq(wrong)
+            correct = live & ~ignored & ~wrong
             domain += [output.step.eq(correct & group.complete), output.last.eq(valid & group.last)]
-            self._output(domain, output, group, used)
+            self._output(domain, output, group, correct)
 
     def _wrong(self, m, group):
         """Whether a word has an error; code and operand of the first one. The words of a column are contiguous."""

@@ -115,7 +115,6 @@ def slots_layout(cfg):
     """Checked words of one group, each in its fetch slot; or one step with transposed B."""
     return data.StructLayout({
         "used": cfg.fetch_slots,
-        **({"void": 1} if cfg.words_voided else {}),    # the word has an address error and is not read
         "words": data.ArrayLayout(cfg.shared_address_bits - exact_log2(cfg.dot), cfg.fetch_slots),  # address in units of ``dot`` bytes
         "step": 1,
         "last": 1,
