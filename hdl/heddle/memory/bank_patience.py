@@ -44,5 +44,5 @@ class BankPatience(Component):
                 m.d.sync += cycles.eq(0)
             with m.Elif(~cycles.all()):
                 m.d.sync += cycles.eq(cycles + 1)
-        m.d.sync += self.alone.eq(asks & ~Cat(0, *(asks[:number].any() for number in range(1, self._ports))))
+        m.d.sync += self.alone.eq(asks & ~Cat(asks[:number].any() for number in range(self._ports)))
         return m
