@@ -49,7 +49,6 @@ _DECODED = {
     "destination_pitch": 32,    # of copy_rows: uniform registers dst + 1, a + 1, b + 1; of copy_tensor: c, b + 2, b + 1
     "source_pitch": 32,
     "rows": 32,                 # 1 for copy_block
-    "segment": segment_layout,
     "token": token_layout,
     "code": ErrorCode,          # the error of the failed check, else the error that issue may raise
     "field": FailedField,       # field of ``word`` that is the operand of the error
@@ -63,7 +62,7 @@ def decoded_layout(cfg):
     ``offsets`` are the members 3 and 4 of the coordinates, and 1 and 2 of the offsets. ``waits``: ``wait``, ``barrier.wait``,
     ``commit_group`` or ``wait_group``. ``bad_mask``: ``mask`` is empty or names a core that does not exist.
     """
-    return data.StructLayout(_DECODED | ({
+    return data.StructLayout(_DECODED | {"segment": segment_layout(cfg)} | ({
         "for_tensor": 1,
         "invalidates": 1,
         "coordinates": data.ArrayLayout(32, 2),     # uniform registers b + 3, b + 4
@@ -119,7 +118,7 @@ class Decode(Component):
         Number of the first instruction behind the program. A branch target exists below it.
     a, b, c : Out(UniformReadPort())
         Reads of uniform registers; ``c`` only with ``tensors``.
-    segment : Out(SegmentReadPort())
+    segment : Out(SegmentReadPort(cfg))
         Reads of the segment table.
     core : In(core_bits)
         Number of the core.
@@ -147,7 +146,7 @@ class Decode(Component):
             "i": In(stream.Signature(fetched_layout)), "o": Out(stream.Signature(decoded_layout(cfg))), "hold": In(1), "flush": In(1),
             "i_uniform": In(UniformStream()), "program_end": In(cfg.program_counter_bits + 1),
             "a": Out(UniformReadPort()), "b": Out(UniformReadPort()), **({"c": Out(UniformReadPort())} if cfg.tensors else {}),
-            "segment": Out(SegmentReadPort()), "core": In(cfg.core_bits), "start": In(1),
+            "segment": Out(SegmentReadPort(cfg)), "core": In(cfg.core_bits), "start": In(1),
         })
 
     def elaborate(self, platform):

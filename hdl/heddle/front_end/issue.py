@@ -20,6 +20,7 @@ from ..isa.counter_table import ISSUE_EVENTS
 from ..isa.encoding import Opcode, Reduction, Space, WaitUnit
 from ..isa.error_codes import ErrorCode
 from ..lib.members import connect_members
+from ..lib.swizzle import swizzle_field
 from ..parameters.front_end import FrontEndParameters
 from ..thread.alu import AluDatapath
 from ..tmau.layouts import tensor_operation_layout
@@ -75,7 +76,7 @@ class Issue(Component):
         Number of the instruction at issue, one cycle later; between instructions the number of the last. Void before the first of a run.
     o_error : Out(ErrorStream())
         Error of the instruction at issue, which ends the program.
-    o_thread : Out(stream.Signature(thread_operation_layout))
+    o_thread : Out(stream.Signature(thread_operation_layout(cfg)))
         Operations for the thread unit.
     o_matrix : Out(stream.Signature(matrix_operation_layout(cfg)))
         Operations for the matrix unit.
@@ -95,7 +96,7 @@ class Issue(Component):
         No thread or matrix operation is pending or in flight.
     o_uniform : Out(UniformStream())
         Writes of uniform registers, one cycle after their instructions executed.
-    o_segment : Out(SegmentStream())
+    o_segment : Out(SegmentStream(cfg))
         Writes of segments, in the cycle in which their instructions execute.
     barriers : Out(BarrierPort())
         Barriers. With ``far_registers`` their answers belong to the ``index`` of two cycles before.
@@ -227,6 +228,7 @@ class Issue(Component):
             segment.segment.base.eq(instruction.b_value),
             segment.segment.space.eq(word.modifiers.segment.space),
             segment.segment.element_shift.eq(word.modifiers.segment.element_shift),
+            segment.segment.swizzle.eq(swizzle_field(self.cfg, word.modifiers.segment.swizzle)),
             self.barriers.index.eq(word.a), self.barriers.expect.barrier.eq(word.a), self.barriers.expect.bytes.eq(instruction.b_value),
             self.barriers.opened.barrier.eq(word.modifiers.copy.barrier), self.branch.target.eq(word.imm),
         ]
@@ -451,10 +453,10 @@ def issue_members(cfg):
         "i": In(stream.Signature(decoded_layout(cfg))), "start": In(1), "stop": In(1),
         "branch": Out(BranchPort(cfg)), "flush": Out(1), "hold": Out(1),
         "active": Out(1), "ended": Out(1), "pc": Out(PC_BITS), "o_error": Out(ErrorStream()),
-        "o_thread": Out(stream.Signature(thread_operation_layout)),
+        "o_thread": Out(stream.Signature(thread_operation_layout(cfg))),
         "o_matrix": Out(stream.Signature(matrix_operation_layout(cfg))), "matrix_hold": Out(1),
         "o_copy": Out(stream.Signature(row_operation_layout)),
         "masks": In(ThreadMaskPort(cfg.threads)), "units": In(UnitStatusPort()), "tokens_empty": Out(1),
-        "o_uniform": Out(UniformStream()), "o_segment": Out(SegmentStream()), "barriers": Out(BarrierPort()),
+        "o_uniform": Out(UniformStream()), "o_segment": Out(SegmentStream(cfg)), "barriers": Out(BarrierPort()),
         "events": Out(EventPort(ISSUE_EVENTS)), "waiting": Out(WaitPort()),
     }

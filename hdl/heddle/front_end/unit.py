@@ -44,7 +44,7 @@ class FrontEnd(Component):
         Writes of uniform registers by the host; only while no program runs.
     masks : In(ThreadMaskPort(threads))
         Thread predicates and lane mask.
-    o_thread : Out(stream.Signature(thread_operation_layout))
+    o_thread : Out(stream.Signature(thread_operation_layout(cfg)))
         Operations for the thread unit.
     o_matrix : Out(stream.Signature(matrix_operation_layout(cfg)))
         Operations for the matrix unit.

@@ -8,6 +8,7 @@ from ..constants import BANK_BYTES, BANKS, BARRIERS, PRODUCT_REGISTERS, REGISTER
 from ..isa.encoding import Access, AluFunction, CompareFunction, LoopOrder, Reduction, Space, Swizzle
 from ..isa.error_codes import ErrorCode
 from ..isa.tensor_descriptor import TensorFormat
+from ..lib.swizzle import swizzle_bits
 
 __all__ = [
     "PC_BITS", "SHARED_READ_LATENCY", "error_layout", "ErrorStream", "shared_read_layout", "shared_answer_layout",
@@ -175,36 +176,40 @@ class ThreadKind(enum.Enum, shape=3):
     STORE = 5
 
 
-thread_operation_layout = data.StructLayout({
-    "kind": ThreadKind,
-    "function": AluFunction,
-    "compare": CompareFunction,
-    "unsigned": 1,
-    "access": Access,           # of a load or store; V4 of kind ALU: four registers from a; else B32
-    "space": Space,
-    "element_shift": 3,         # thread address = value + (register a << element_shift)
-    "guard": 3,
-    "guard_negate": 1,
-    "dst": REGISTER_BITS,       # register, or predicate number of a compare
-    "a": REGISTER_BITS,         # first operand, or offset register
-    "b": REGISTER_BITS,         # second operand where b_is_register
-    "b_is_register": 1,
-    "c": REGISTER_BITS,         # data register of a store
-    "value": 32,                # uniform or immediate operand; base address of a load or store
-    "pc": PC_BITS,
-})
+def thread_operation_layout(cfg):
+    """Operation of the thread unit; ``swizzle`` is a ``swizzle_field``."""
+    return data.StructLayout({
+        "kind": ThreadKind,
+        "function": AluFunction,
+        "compare": CompareFunction,
+        "unsigned": 1,
+        "access": Access,           # of a load or store; V4 of kind ALU: four registers from a; else B32
+        "space": Space,
+        "swizzle": swizzle_bits(cfg),   # of the tile in shared memory
+        "element_shift": 3,         # thread address = value + (register a << element_shift)
+        "guard": 3,
+        "guard_negate": 1,
+        "dst": REGISTER_BITS,       # register, or predicate number of a compare
+        "a": REGISTER_BITS,         # first operand, or offset register
+        "b": REGISTER_BITS,         # second operand where b_is_register
+        "b_is_register": 1,
+        "c": REGISTER_BITS,         # data register of a store
+        "value": 32,                # uniform or immediate operand; base address of a load or store
+        "pc": PC_BITS,
+    })
 
 
 # -- matrix unit ----------------------------------------------------------------------------
 
 def matrix_operation_layout(cfg):
-    """Operation of the matrix unit, one ``mm``; column and lane masks are captured at issue."""
+    """Operation of the matrix unit, one ``mm``; column and lane masks are captured at issue. ``swizzle`` is a ``swizzle_field``."""
     return data.StructLayout({
         "product": 8,                               # product register of column 0
         "factor_word": cfg.factor_address_bits,     # first word of the k-slices of A
         "offset_register": cfg.factor_address_bits + cfg.numbers_per_word.bit_length() - 1,  # number - 256
         "base": 32,                                 # shared address of column n = base + (offset << element_shift)
         "element_shift": 3,
+        "swizzle": swizzle_bits(cfg),               # of the tile of B
         "columns": cfg.threads,                     # column n is fetched
         "lanes": cfg.threads,                       # row t takes part
         "a_signed": 1,

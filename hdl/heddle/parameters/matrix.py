@@ -84,5 +84,7 @@ class DatapathParameters(ThreadGroup, MatrixGroup):
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixParameters(DatapathParameters, MemoryGroup):
-    """What the matrix unit takes: what its PEs take, memory, and how the fetch of B meets its banks."""
+    """What the matrix unit takes: what its PEs take, memory, how the fetch of B meets its banks, and which tiles are swizzled."""
 
+    copy_swizzles: bool
+    tensors: bool

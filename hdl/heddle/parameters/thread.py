@@ -67,6 +67,8 @@ class ThreadParameters(ThreadGroup, MemoryGroup):
     """What the thread unit takes: core, memory and its group, and what its ports to lanes and memory depend on."""
 
     banks_known_ahead: bool
+    copy_swizzles: bool
+    tensors: bool
     tag_bits: int
     l2_kib: int
     reductions: bool

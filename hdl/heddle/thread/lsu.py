@@ -11,6 +11,7 @@ from ..isa.error_codes import ErrorCode
 from ..lib.members import connect_members
 from ..lib.onehot import select_one_hot
 from ..lib.stream import link
+from ..lib.swizzle import swizzled
 from ..parameters.thread import ThreadParameters
 from .address_check import AddressCheck
 from .global_lsu import GlobalLsu, WriteErrorStream
@@ -91,13 +92,15 @@ def LoadDataPort(cfg):
 class Lsu(Component):
     """Load-store unit: checks the addresses of a group of threads, then accesses shared memory by group or global memory by thread [S0.17].
 
+    In a swizzled tile the bank of a thread is exchanged after the check.
+
     Parameters
     ----------
     cfg : ThreadParameters
         ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
     *Ports*:
-    operation : In(thread_operation_layout)
+    operation : In(thread_operation_layout(cfg))
         Operation in the SIMD lanes.
     start : In(1)
         ``operation`` enters the SIMD lanes in the next cycle.
@@ -159,7 +162,7 @@ class Lsu(Component):
         self.cfg = cfg = ThreadParameters.of(cfg)
         self.slots = min(cfg.thread_slots, cfg.threads)
         super().__init__({
-            "operation": In(thread_operation_layout),
+            "operation": In(thread_operation_layout(cfg)),
             "start": In(1), "leave": In(1),
             "access": In(LoadStorePort(cfg)),
             "lanes": In(LaneAddressPort(cfg)),
@@ -237,8 +240,9 @@ class Lsu(Component):
             group.waiting.eq(step.active), group.word.eq(step.word), group.group.eq(step.group),
             gather.store.eq(self.operation.kind == ThreadKind.STORE), gather.access.eq(self.operation.access),
         ]
-        for name in ("address", "data"):
-            m.d.comb += [place.eq(value) for place, value in zip(group[name], getattr(self.lanes, name), strict=True)]
+        m.d.comb += [place.eq(swizzled(self.cfg, address, self.operation.swizzle, 1))
+                     for place, address in zip(group.address, self.lanes.address, strict=True)]
+        m.d.comb += [place.eq(value) for place, value in zip(group.data, self.lanes.data, strict=True)]
         connect(m, gather.status, flipped(self.shared))
         connect_members(m, gather, flipped(self), ("event_conflicts",))
         if self.cfg.late_address_checks:

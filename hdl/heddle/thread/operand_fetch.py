@@ -75,15 +75,15 @@ class OperandFetch(Component):
     cfg : ThreadParameters
 
     *Ports*:
-    i : In(stream.Signature(thread_operation_layout))
+    i : In(stream.Signature(thread_operation_layout(cfg)))
         Operations from issue.
-    o : Out(stream.Signature(thread_operation_layout))
+    o : Out(stream.Signature(thread_operation_layout(cfg)))
         Operations for the SIMD lanes, in the same order.
     stop : In(1)
         Without ``thread_overlap``: registers of the operation taken at ``o`` are not read, because it is discarded.
     cancel : In(1)
         Without ``thread_overlap``: the remaining registers of the operation in the SIMD lanes are not read.
-    slots_operation, slots_kind : In(thread_operation_layout), In(walk_kind_layout)
+    slots_operation, slots_kind : In(thread_operation_layout(cfg)), In(walk_kind_layout)
         The operation in the SIMD lanes and ``walk_kind`` of it.
     pending_writes : In(PendingWritePort()).array(earlier_writes(cfg))
         Registers that earlier operations have not written yet. With ``thread_overlap`` the last entry is of the operation in the SIMD
@@ -117,11 +117,11 @@ class OperandFetch(Component):
     def __init__(self, cfg):
         self.cfg = cfg = ThreadParameters.of(cfg)
         super().__init__({
-            "i": In(stream.Signature(thread_operation_layout)),
-            "o": Out(stream.Signature(thread_operation_layout)),
+            "i": In(stream.Signature(thread_operation_layout(cfg))),
+            "o": Out(stream.Signature(thread_operation_layout(cfg))),
             "stop": In(1),
             "cancel": In(1),
-            "slots_operation": In(thread_operation_layout),
+            "slots_operation": In(thread_operation_layout(cfg)),
             "slots_kind": In(walk_kind_layout),
             "pending_writes": In(PendingWritePort()).array(earlier_writes(cfg)),
             "busy": Out(1),
@@ -129,7 +129,7 @@ class OperandFetch(Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.queue = queue = Queue(thread_operation_layout, self.cfg.thread_queue)
+        m.submodules.queue = queue = Queue(thread_operation_layout(self.cfg), self.cfg.thread_queue)
         m.submodules.reader = reader = OperandCollector(self.cfg)
         link(m, self.i, queue.i)
         for outer, inner in zip(self.pending_writes, reader.pending_writes, strict=True):    # ``flipped`` takes no array
@@ -151,7 +151,7 @@ class OperandFetch(Component):
 
         ``operation`` remains for its reads after it has entered the SIMD lanes. The next operation replaces it when both are over.
         """
-        operation = Signal(thread_operation_layout, name="operation_ahead", reset_less=True)
+        operation = Signal(thread_operation_layout(self.cfg), name="operation_ahead", reset_less=True)
         kind = Signal(walk_kind_layout, name="kind_ahead", reset_less=True)
         waits = Signal(name="operation_waits")
         m.d.comb += [
@@ -194,7 +194,7 @@ class OperandCollector(Component):
     cfg : ThreadParameters
 
     *Ports*:
-    operation, kind : In(thread_operation_layout), In(walk_kind_layout)
+    operation, kind : In(thread_operation_layout(cfg)), In(walk_kind_layout)
         The operation whose registers are read, and ``walk_kind`` of it; constant while reads remain.
     start : In(1)
         Reads of ``operation`` begin in the next cycle. Without ``thread_overlap`` this empties the queue; no read may be in flight.
@@ -237,7 +237,7 @@ class OperandCollector(Component):
     def __init__(self, cfg):
         self.cfg = cfg = ThreadParameters.of(cfg)
         super().__init__({
-            "operation": In(thread_operation_layout),
+            "operation": In(thread_operation_layout(cfg)),
             "kind": In(walk_kind_layout),
             "start": In(1),
             "none": In(1),

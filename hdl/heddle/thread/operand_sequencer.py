@@ -45,7 +45,7 @@ class OperandSequencer(Component):
         ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
     *Ports*:
-    operation : In(thread_operation_layout)
+    operation : In(thread_operation_layout(cfg))
         The operation; constant while not ``done``.
     kind : In(walk_kind_layout)
         ``walk_kind`` of it; constant while not ``done``.
@@ -82,7 +82,7 @@ class OperandSequencer(Component):
     def __init__(self, cfg):
         self.cfg = cfg = ThreadParameters.of(cfg)
         super().__init__({
-            "operation": In(thread_operation_layout),
+            "operation": In(thread_operation_layout(cfg)),
             "kind": In(walk_kind_layout),
             "start": In(1),
             "none": In(1),

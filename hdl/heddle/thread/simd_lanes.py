@@ -47,7 +47,7 @@ class SimdLanes(Component):
         ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
     *Ports*:
-    operation : In(thread_operation_layout)
+    operation : In(thread_operation_layout(cfg))
         Operation in the SIMD lanes. The ALU result of any kind but ALU and TID is zero.
     queue : In(OperandQueuePort())
         Pointers of the operand queues.
@@ -100,7 +100,7 @@ class SimdLanes(Component):
         self.cfg = cfg = ThreadParameters.of(cfg)
         self.slots = slots = min(cfg.thread_slots, cfg.threads)
         super().__init__({
-            "operation": In(thread_operation_layout),
+            "operation": In(thread_operation_layout(cfg)),
             "queue": In(OperandQueuePort()),
             "operand": In(32).array(slots),
             "load": In(StepLoadPort(cfg)),

@@ -46,7 +46,7 @@ class ThreadUnit(Component):
     cfg : ThreadParameters
 
     *Ports*:
-    i_operation : In(stream.Signature(thread_operation_layout))
+    i_operation : In(stream.Signature(thread_operation_layout(cfg)))
         Operations; ``thread_queue`` of them are queued. Their register numbers must exist and be aligned.
     registers : Out(RegisterPort(cfg))
         Register files of the PEs. A write must be visible to reads granted in later cycles.
@@ -95,7 +95,7 @@ class ThreadUnit(Component):
         self.cfg = cfg = ThreadParameters.of(cfg)
         self.slots = min(cfg.thread_slots, cfg.threads)
         super().__init__({
-            "i_operation": In(stream.Signature(thread_operation_layout)),
+            "i_operation": In(stream.Signature(thread_operation_layout(cfg))),
             "registers": Out(RegisterPort(cfg)),
             "bank_read": Out(BankReadPort(cfg)),
             "bank_write": Out(BankWritePort(cfg)),
@@ -149,7 +149,7 @@ class ThreadUnit(Component):
         """Registers of the operation in the SIMD lanes, and of the micro-operation whose operands they hold."""
         cfg = self.cfg
         self._valid = Signal(name="slot_valid")
-        self._operation = Signal(thread_operation_layout, name="slot_operation", reset_less=True)
+        self._operation = Signal(thread_operation_layout(self.cfg), name="slot_operation", reset_less=True)
         self._walk_kind = Signal(walk_kind_layout, name="slot_kind", reset_less=True)
         self._active = Signal(cfg.threads, name="slot_active", reset_less=True)
         self._discarded = Signal(name="slot_discarded", reset_less=True)

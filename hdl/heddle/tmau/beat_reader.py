@@ -16,10 +16,10 @@ from ..interfaces.layouts import (
 )
 from ..lib.onehot import any_of, select_one_hot
 from ..lib.stream import Queue
+from ..lib.swizzle import exchange_of, swizzle
 from ..parameters.tmau import TmauParameters
 from .beat_requester import beat_layout
 from .layouts import unit_bytes, units_per_beat
-from .swizzle import exchange_of, swizzle
 
 __all__ = ["BeatReader"]
 

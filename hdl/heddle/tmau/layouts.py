@@ -9,8 +9,8 @@ from ..interfaces.layouts import PC_BITS
 from ..isa.encoding import Reduction
 from ..isa.tensor_descriptor import MAX_RANK, MAX_SPATIAL, Fill, TensorFormat, TensorMode, descriptor_layout
 from ..l2.reduction_formats import reduction_members
+from ..lib.swizzle import swizzle_bits
 from .box_walk import box_walk_layout
-from .swizzle import swizzle_bits
 
 __all__ = ["BLOCK_BITS", "NO_VIOLATION", "box_layout", "burst_layout", "conversion_members", "Filler", "located_beat_layout",
            "move_layout", "multicast_beat_layout", "multicast_members", "tensor_failure_layout", "tensor_operation_layout",

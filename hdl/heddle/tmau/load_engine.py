@@ -17,6 +17,7 @@ from ..interfaces.layouts import (
 from ..isa.error_codes import ErrorCode
 from ..lib.replay_queue import ReplayQueue
 from ..lib.stream import Buffer, Queue, link
+from ..lib.swizzle import exchange_of, swizzle
 from ..parameters.tmau import TmauParameters
 from .beat_requester import BEATS_WAITING
 from .burst_request import request_burst
@@ -24,7 +25,6 @@ from .layouts import burst_layout, located_beat_layout, multicast_beat_layout, u
 from .multicast_port import MulticastPort
 from .out_of_bounds_fill import OutOfBoundsFill
 from .read_tracker import ReadTracker
-from .swizzle import exchange_of, swizzle
 from .transaction_table import TransactionTable
 
 __all__ = ["BeatWriter", "LoadEngine"]

@@ -12,9 +12,9 @@ from ..isa.encoding import Reduction, Space, Swizzle
 from ..isa.error_codes import ErrorCode
 from ..l2.reduction_formats import lacks_reduction, reducible_formats, reduction_members, undefined_reduction
 from ..lib.onehot import any_of, select_one_hot
+from ..lib.swizzle import swizzle_field, swizzles
 from ..parameters.tmau import TmauParameters
 from .layouts import BLOCK_BITS, move_layout, transfer_layout
-from .swizzle import swizzle_field, swizzles
 
 __all__ = ["RequestCheck"]
 

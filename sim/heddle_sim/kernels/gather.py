@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from heddle.config import Config, ConfigError
 from heddle.constants import BANK_BYTES, BANKS, ROW_BYTES
 from heddle.isa.encoding import Swizzle
-from heddle.tmau.swizzle import swizzles
+from heddle.lib.swizzle import swizzles
 
 from ..isa.features import lacking
 from .kernel import Kernel

@@ -18,6 +18,7 @@ from ..checkers.scoreboard import Scoreboard
 from ..coverage.errors import sample_error
 from ..coverage.matrix import sample_access, sample_operation
 from ..fixture import Bench
+from ..stimulus.swizzles import number_of
 from .register_access import FactorWrite, ProductWrite, Read, Return
 
 __all__ = ["MatrixBench"]
@@ -113,7 +114,8 @@ class MatrixBench(Bench):
         for operation in operations:
             self.operations.append(operation)
             fields = {name: getattr(operation, name) for name in self.layout.members}
-            self.source_i.put(fields | {name: self.bits(fields[name]) for name in ("columns", "lanes")})
+            self.source_i.put(fields | {name: self.bits(fields[name]) for name in ("columns", "lanes")}
+                              | {"swizzle": number_of(self.cfg, operation.swizzle)})
 
     def stall(self, banks, hold):
         """Change the stalls of banks and the share of cycles with ``hold``."""

@@ -3,12 +3,14 @@
 import copy
 from collections import Counter, deque
 from functools import partial
+from types import SimpleNamespace
 
 import cocotb
 import numpy as np
 from cocotb.triggers import RisingEdge
 from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, PREDICATES
 from heddle.interfaces.layouts import error_layout, thread_operation_layout
+from heddle.isa.encoding import Swizzle
 from heddle.thread.unit import ThreadUnit
 from heddle_sim.golden.thread import ThreadState, active_threads, execute
 from heddle_sim.toolchain.cocotb_process import bench_config
@@ -19,6 +21,7 @@ from ..agents.pause import bernoulli, when_asked
 from ..coverage.errors import sample_error
 from ..coverage.thread import sample_operation
 from ..fixture import Bench
+from ..stimulus.swizzles import number_of
 
 __all__ = ["MEMORY_BYTES", "Stalls", "ThreadBench"]
 
@@ -48,6 +51,7 @@ class ThreadBench(Bench):
         super().__init__(dut, ThreadUnit(bench_config()), idle_limit=IDLE_LIMIT)
         self.stalls = stalls
         self.slots = min(self.cfg.thread_slots, self.cfg.threads)
+        self.layout = thread_operation_layout(self.cfg)
         self.done = self.compared = self.conflict_events = self.most_stores = 0
         self.times = {"done": [], "bank_read": [], "bank_write": []}
         self.forget()
@@ -73,7 +77,7 @@ class ThreadBench(Bench):
     async def start(self):
         await super().start()
         cfg, dut, rng, stalls = self.cfg, self.dut, self.rng, self.stalls
-        self.source_i = self.source("i_operation", thread_operation_layout, pause=bernoulli(rng, stalls.operations), on_item=self._accept)
+        self.source_i = self.source("i_operation", self.layout, pause=bernoulli(rng, stalls.operations), on_item=self._accept)
         self.sink("o_error", error_layout, on_item=self._error)
         request = partial(when_asked if stalls.asked else bernoulli, share=stalls.requests)
         data = partial(bernoulli, share=stalls.data)
@@ -101,9 +105,10 @@ class ThreadBench(Bench):
         self.golden.start()
 
     def issue(self, **fields):
-        """Queue an operation for the unit."""
-        operation = thread_operation_layout.const(fields)
-        self.operations.append(operation)
+        """Queue an operation for the unit; ``swizzle`` is a mode."""
+        swizzle = fields.get("swizzle", Swizzle.NONE)
+        operation = self.layout.const(fields | {"swizzle": number_of(self.cfg, swizzle)})
+        self.operations.append(SimpleNamespace(**{name: getattr(operation, name) for name in self.layout.members} | {"swizzle": swizzle}))
         self.source_i.put(operation)
 
     async def idle(self):

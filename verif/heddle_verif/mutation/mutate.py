@@ -26,6 +26,7 @@ from heddle.emit import emit_verilog
 from heddle.front_end.scoreboard import Scoreboard
 from heddle.front_end.unit import FrontEnd
 from heddle.lib.adder_tree import AdderTree
+from heddle.memory.shared_memory import SharedMemory
 from heddle.thread.shared_lsu import SharedLsu
 from heddle.thread.unit import ThreadUnit
 from heddle_sim.toolchain.build_cache import build_directory, content_key
@@ -72,6 +73,7 @@ def _variant(unit, configuration, make):
 
 TINY = load_config("tiny")
 PLAIN = TINY.replace(rnn=False)         # the lanes of the engine have a bench of their own
+MEMORY, MEMORY_PORTS = TINY.replace(bank_patience=16), {"readers": 3, "writers": 2}
 # With banks_known_ahead.
 AHEAD = PLAIN.replace(dot=8, thread_slots=1, thread_multipliers=1, fetch_words=1, shared_writes=1, far_registers=True)
 GATHER_TESTS = (("shared_lsu", "cycles_of_loads|offer=1.0/hold=0.3/grant=0.8"), ("shared_lsu", "offer=0.3|reset_under_way"),
@@ -87,6 +89,8 @@ UNITS = {
                            ("front_end", "violations|random_programs/.*finish=0.5$|control_errors"),
                            ("front_end", "kernel|hazards|undefined|limits|random_programs/.*finish=0.05$|stops"))),
     "replay_queue": Target(make=lambda: replay_queue.make_unit(4), tests=(("replay_queue", None),), parameters={"depth": 4}),
+    "shared_memory": Target(make=lambda: SharedMemory(MEMORY, **MEMORY_PORTS), configuration=MEMORY, parameters=MEMORY_PORTS,
+                            tests=(("shared_memory", "density=1.0/rows=3|no_port"), ("shared_memory", "rows=0"))),
     "round_robin": Target(make=lambda: round_robin.make_unit(**PACKETS), tests=(("round_robin", None),), parameters=PACKETS),
     "shared_lsu": Target(make=lambda: SharedLsu(TINY), configuration=TINY, tests=GATHER_TESTS),
     "shared_lsu_ahead": Target(make=lambda: SharedLsu(AHEAD), configuration=AHEAD, tests=GATHER_TESTS),
