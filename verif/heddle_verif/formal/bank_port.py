@@ -57,8 +57,8 @@ class SharedMemorySpec(Component):
     """Every request of shared memory is answered once: a word of each of its banks, the last one marked, or one acknowledgement.
 
     The next request of the port is accepted from that cycle on, not before, so that answers have the order of the requests. All banks of
-    a request have granted, counted from its transfer, after at most one cycle for each other port where the port is the first reader,
-    else after ``patience + 1`` cycles and one for each port between. Environment: streams keep to the rules, a request has a bank.
+    a request at port n, readers first, have granted at most ``patience`` + n cycles after its transfer. At port 0 it is one cycle for
+    each other port. Environment: streams keep to the rules, a request has a bank.
     """
 
     def __init__(self, patience, shared_writes, readers=2, writers=1):
