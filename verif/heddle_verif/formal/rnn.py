@@ -146,7 +146,7 @@ class OutputWriterSpec(Component):
         return m
 
     def _half(self, m, dut, half):
-        """The bank of half an item, one hot; where it is requested, row and data are those of the half."""
+        """The bank of half an item, one hot; where it is requested, row and data (eight of the bits) are those of the half."""
         payload, item = dut.bank.request.payload, dut.i.payload
         place = Signal(len(item.address), name=f"place_{half}")
         m.d.comb += [place.eq(item.address + 16 * half), Cover(dut.bank.request.valid & (place[4:7] == 0))]
@@ -155,6 +155,6 @@ class OutputWriterSpec(Component):
             with m.If(dut.bank.request.valid & payload.bank[bank] & (place[4:7] == bank)):
                 m.d.comb += [
                     Assert(payload.row[line] == place[7:7 + len(payload.row[line])]), Assert(payload.mask[line].all()),
-                    Assert(payload.data[line] == Cat(item.elements)[128 * half:128 * (half + 1)]),
+                    Assert(payload.data[line][::16] == Cat(item.elements)[128 * half:128 * (half + 1):16]),
                 ]
         return (1 << place[4:7])[:BANKS]
