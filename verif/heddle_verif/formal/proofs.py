@@ -5,10 +5,11 @@ import sys
 from .addresses import ExtentSpec, RequestRangeSpec
 from .arbiter import GlobalArbiterSpec
 from .axi_master import AxiMasterSpec
+from .bank_port import BankPortSpec, SharedMemorySpec
 from .copies import BurstGeneratorSpec, RowExpanderSpec
 from .l2 import LookupSpec, PendingWritesSpec
 from .prove import Proof, ProofFailure, run_proof
-from .rnn import TurnsSpec
+from .rnn import BankReaderSpec, OutputWriterSpec, TurnsSpec
 from .round_robin import RoundRobinSpec
 from .run import RunControlSpec
 from .scoreboard import TokensSpec
@@ -21,6 +22,7 @@ __all__ = ["PROOFS", "main"]
 _STREAM = "order, nothing lost or doubled, capacity, stream rules"
 _TURNS = "nothing lost, every input in its turn, stream rules"
 _TOKENS = "no granule held by both units, instructions in flight are not lost"
+_SHARED = "each request is answered once, in order, within a bound of cycles, "
 _ARBITER = "stream rules, order of write data, routing of answers"
 
 PROOFS = {proof.name: proof for proof in (
@@ -41,6 +43,12 @@ PROOFS = {proof.name: proof for proof in (
     Proof(name="tokens_6", make=lambda: TokensSpec(6), says=_TOKENS + ", 6 in flight", bounded=6, cover=12, unbounded="pdr", nightly=True),
     Proof(name="shared_bank", make=SharedBankSpec, says="one grant, fixed priority, the granted row is accessed, contents", bounded=3,
           cover=6, unbounded="pdr"),
+    Proof(name="bank_port", make=BankPortSpec, says="each bank of a request grants once, order, ready from a register", bounded=5, cover=8,
+          unbounded="pdr"),
+    Proof(name="shared_memory", make=lambda: SharedMemorySpec(2, 8), says=_SHARED + "patience 2", bounded=8, cover=14, unbounded="pdr"),
+    Proof(name="shared_memory_4", make=lambda: SharedMemorySpec(4, 8), says=_SHARED + "patience 4", bounded=8, cover=14, unbounded="pdr"),
+    Proof(name="shared_memory_bus", make=lambda: SharedMemorySpec(2, 1, writers=2), says=_SHARED + "one bus for writes, patience 2",
+          bounded=8, cover=14, unbounded="pdr"),
     Proof(name="axi_master", make=AxiMasterSpec, says="AXI4 channel rules, 4 KiB, wlast, answers taken", bounded=5, cover=8,
           unbounded="pdr", nightly=True),
     Proof(name="arbiter_4", make=lambda: GlobalArbiterSpec(4), says=_ARBITER + ", 4 writes ahead", bounded=5, cover=10, unbounded="pdr"),
@@ -76,6 +84,12 @@ PROOFS = {proof.name: proof for proof in (
     Proof(name="turns", make=lambda: TurnsSpec(4), says="one ready context is chosen, and none twice before one that waits", bounded=6,
           cover=6, unbounded="pdr"),
     Proof(name="turns_3", make=lambda: TurnsSpec(3), says="the same with three contexts", bounded=6, cover=6, unbounded="pdr"),
+    Proof(name="bank_reader", make=BankReaderSpec, says="words in order, each once, never more requested than there is room for",
+          bounded=6, cover=14, unbounded="pdr"),
+    Proof(name="output_writer", make=lambda: OutputWriterSpec(8), says="requests of each item, a bounded number without acknowledgement",
+          bounded=5, cover=12, unbounded="pdr"),
+    Proof(name="output_writer_bus", make=lambda: OutputWriterSpec(1), says="the same with one bus for writes", bounded=5, cover=12,
+          unbounded="pdr"),
     Proof(name="run_control", make=RunControlSpec, says="one run a doorbell, every run ends, the first error is kept", bounded=8,
           cover=20, unbounded="pdr"),
     Proof(name="run_control_2", make=lambda: RunControlSpec(2), says="the same with two cores", bounded=8, cover=20, unbounded="pdr"),
