@@ -241,6 +241,8 @@ def RegisterPort(cfg):
         Register number.
     read_group : Out(range(thread_groups))
         Thread group.
+    read_pair : Out(1)
+        With ``cfg.register_pairs``: requests product registers ``read_number``, which is even, and ``read_number`` + 1.
     read_tap : Out(2)
         With ``cfg.rnn``: 0 reads the register; 1 to 3 read the accumulator of that CAT tap, of number ``read_number`` modulo
         ``rnn_tap_registers``. Only the recurrent engine writes those accumulators.
@@ -248,6 +250,8 @@ def RegisterPort(cfg):
         Grants the read; combinational.
     read_data : In(32).array(slots)
         The registers, for one cycle.
+    read_second : In(32).array(slots)
+        With ``cfg.register_pairs``: the second registers of pairs, beside ``read_data``; undefined for other reads.
     return_data : Out(word_bits).array(slots)
         Result for each slot.
     return_lanes : Out(threads)
@@ -267,17 +271,19 @@ def RegisterPort(cfg):
     write_grant : In(1)
         Grants ``write_product``; combinational. ``mm`` has priority.
 
-    *Latency*: ``cfg.register_read_latency`` (2, with ``far_registers`` 4) cycles from ``read_grant`` to ``read_data``. Reads that are
-    granted in later cycles see a write.
+    *Latency*: ``cfg.register_read_latency`` cycles from ``read_grant`` to ``read_data``. Reads that are granted in later cycles see a
+    write.
     """
     slots = min(cfg.thread_slots, cfg.threads)
     return Signature({
         "read": Out(1),
         "read_number": Out(REGISTER_BITS),
         "read_group": Out(range(cfg.thread_groups)),
+        **({"read_pair": Out(1)} if cfg.register_pairs else {}),
         **({"read_tap": Out(2)} if cfg.rnn else {}),
         "read_grant": In(1),
         "read_data": In(32).array(slots),
+        **({"read_second": In(32).array(slots)} if cfg.register_pairs else {}),
         "return_data": Out(cfg.word_bits).array(slots),
         "return_lanes": Out(cfg.threads),
         "write_factor": Out(1),

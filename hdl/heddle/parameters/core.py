@@ -98,10 +98,10 @@ class CoreGroup(Parameters):
 
     @property
     def lane_registers(self) -> int:
-        """Extra register stages between all units and the PEs."""
+        """Register slices between the units and the PEs, in each direction."""
         return int(self.far_registers)
 
     @property
     def register_read_latency(self) -> int:
-        """Cycles from the grant of a register read to its data; ``far_registers`` adds a stage in each direction."""
+        """Cycles from the grant of a register read to its data."""
         return 2 + 2 * self.lane_registers

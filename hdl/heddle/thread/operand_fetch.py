@@ -1,7 +1,7 @@
 """Operand fetch: queue of thread operations, and operand collector for their register reads."""
 
 from amaranth import *
-from amaranth.lib import stream
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out, Signature, connect, flipped
 from amaranth.utils import exact_log2
 
@@ -15,7 +15,7 @@ from .operand_sequencer import OperandSequencer, walk_kind, walk_kind_layout
 __all__ = ["OPERAND_QUEUE", "WORDS", "OperandCollector", "OperandFetch", "OperandQueuePort", "PendingWritePort", "RegisterReadPort",
            "earlier_writes"]
 
-OPERAND_QUEUE = 16      # operands of each SIMD lane that are read in advance: the depth of a cell of distributed RAM
+OPERAND_QUEUE = 16      # entries of each SIMD lane that are read in advance: the depth of a cell of distributed RAM
 WORDS = 4               # 32-bit words of a result
 
 
@@ -41,26 +41,34 @@ def RegisterReadPort(cfg):
         Register number.
     read_group : Out(range(thread_groups))
         Thread group.
+    read_pair : Out(1)
+        With ``register_pairs``: the next register too.
     read_grant : In(1)
         The read is granted in this cycle.
     """
     return Signature({
-        "read": Out(1), "read_number": Out(REGISTER_BITS), "read_group": Out(range(cfg.thread_groups)), "read_grant": In(1),
+        "read": Out(1), "read_number": Out(REGISTER_BITS), "read_group": Out(range(cfg.thread_groups)),
+        **({"read_pair": Out(1)} if cfg.register_pairs else {}), "read_grant": In(1),
     })
 
 
 def OperandQueuePort():
     """Pointers of the operand queues, which all SIMD lanes share, seen from the operand collector.
 
+    An entry has the operands of a micro-operation: ``first`` (first operand, or address) and ``second`` (second operand, or data), or
+    those of two with a pair of data.
+
     *Ports*:
-    arrive : Out(1)
-        The operands of a read are at ``read_data`` of the register port.
+    first, second : Out(1)
+        ``first``, or ``second``, of the entry at ``write_place`` is at ``read_data`` of the register port; data of a pair come together.
     write_place : Out(range(16))
-        Place for them in the queues.
+        Place in the queues that operands come to.
     read_place : Out(range(16))
-        Place of the first operand.
+        Place of the oldest entry.
     """
-    return Signature({"arrive": Out(1), "write_place": Out(range(OPERAND_QUEUE)), "read_place": Out(range(OPERAND_QUEUE))})
+    return Signature({
+        "first": Out(1), "second": Out(1), "write_place": Out(range(OPERAND_QUEUE)), "read_place": Out(range(OPERAND_QUEUE)),
+    })
 
 
 class OperandFetch(Component):
@@ -95,9 +103,9 @@ class OperandFetch(Component):
     queue : Out(OperandQueuePort())
         Pointers of the operand queues of the SIMD lanes.
     take : In(1)
-        The SIMD lanes take the first operand.
+        The SIMD lanes take the oldest entry.
     available : Out(1)
-        The queues hold an operand.
+        The queues hold an entry.
     arriving : Out(1)
         Granted reads are in flight.
     event_stalls : Out(1)
@@ -107,7 +115,7 @@ class OperandFetch(Component):
 
     *Latency*: from ``i`` to ``o.valid`` one cycle with ``thread_queue`` 2, else two; one more with ``thread_overlap``.
 
-    *Throughput*: one operation a cycle at most; one register of one group a cycle.
+    *Throughput*: one operation a cycle at most; one register, or pair of registers, of one group a cycle.
 
     *Back-pressure*: ``i.ready`` and ``o.valid`` come from registers.
 
@@ -165,7 +173,7 @@ class OperandFetch(Component):
             m.d.sync += waits.eq(0)
         with m.If(reader.start):
             m.d.sync += [waits.eq(1), operation.eq(queue.o.payload)]
-            m.d.sync += [kind[name].eq(value) for name, value in walk_kind(queue.o.payload).items()]
+            m.d.sync += [kind[name].eq(value) for name, value in walk_kind(self.cfg, queue.o.payload).items()]
 
 
 def earlier_writes(cfg):
@@ -187,7 +195,8 @@ def collector_members(cfg):
 class OperandCollector(Component):
     """Operand collector: reads the operands of the micro-operations from the register files, one register of one group a cycle.
 
-    Operands go to a queue of 16 places in each SIMD lane; all lanes share its pointers, which are here.
+    Operands go to a queue of 16 entries in each SIMD lane; all lanes share its pointers, which are here. With ``register_pairs`` two data
+    words of a store are read together.
 
     Parameters
     ----------
@@ -213,9 +222,9 @@ class OperandCollector(Component):
     queue : Out(OperandQueuePort())
         Pointers of the operand queues.
     take : In(1)
-        Removes the first operand; only with ``available``.
+        Removes the oldest entry; only with ``available``.
     available : Out(1)
-        The queue holds an operand.
+        The queue holds an entry.
     arriving : Out(1)
         Granted reads are in flight.
     over : Out(1)
@@ -223,10 +232,10 @@ class OperandCollector(Component):
     event_stalls : Out(1)
         A read was refused in this cycle.
 
-    *Latency*: ``queue.arrive`` is ``register_read_latency`` cycles after the grant: 2, with ``far_registers`` 4. ``available`` is one
-    cycle later.
+    *Latency*: ``queue.first`` or ``queue.second`` is ``register_read_latency`` cycles after the grant. ``available`` is one cycle after the
+    last operand of the entry.
 
-    *Throughput*: one register of one group a cycle.
+    *Throughput*: one register, or pair of registers, of one group a cycle.
 
     *Back-pressure*: ``read`` waits while the queue has no place, reads in flight included. ``read`` is combinational from
     ``pending_writes``, ``ahead`` and ``factor_write``, not from ``read_grant``. ``over`` is combinational from ``read_grant``.
@@ -253,30 +262,38 @@ class OperandCollector(Component):
         port, queue = self.registers, self.queue
         bits = exact_log2(OPERAND_QUEUE)
         asked, written, taken = (Signal(bits + 1, name=name) for name in ("asked", "written", "taken"))
-        under_way = Signal(self.cfg.register_read_latency)
-        granted, full, hazard, overlap = Signal(), Signal(), Signal(), self.cfg.thread_overlap
-        hazards = [pending.words.bit_select(walk.number[:2], 1) & (pending.register[2:] == walk.number[2:])
-                   for pending in self.pending_writes]
-        if overlap:
-            hazards[-1] = hazards[-1] & self.ahead
+        read_layout = data.StructLayout({"first": 1, "second": 1, "final": 1})      # operand of an entry, and whether it is its last
+        granted, full, hazard, overlap = Signal(read_layout), Signal(), Signal(), self.cfg.thread_overlap
+        under_way = [Signal(read_layout, name=f"under_way_{cycle}") for cycle in range(self.cfg.register_read_latency)]
+        arriving, grants = under_way[-1], Signal()
         m.d.comb += [
             walk.operation.eq(self.operation), walk.kind.eq(self.kind), walk.start.eq(self.start), walk.none.eq(self.none),
             walk.cancel.eq(0 if overlap else self.cancel),
-            full.eq((asked[:bits] == taken[:bits]) & (asked[bits] != taken[bits])),
-            hazard.eq(Cat(hazards).any() | (self.factor_write & (walk.number >= FIRST_FACTOR_REGISTER))),
+            full.eq((asked[:bits] == taken[:bits]) & (asked[bits] != taken[bits])), hazard.eq(self._hazard(walk)),
             port.read.eq(~walk.done & walk.needed & ~full & ~hazard),
-            port.read_number.eq(walk.number), port.read_group.eq(walk.micro_op.group),
-            granted.eq(port.read & port.read_grant),
-            walk.advance.eq(~walk.done & (~walk.needed | granted)), self.over.eq(walk.done | (walk.advance & walk.last)),
+            port.read_number.eq(walk.number), port.read_group.eq(walk.group),
+            grants.eq(port.read & port.read_grant),
+            granted.first.eq(grants & ~walk.second), granted.second.eq(grants & walk.second), granted.final.eq(grants & walk.final),
+            walk.advance.eq(~walk.done & (~walk.needed | grants)), self.over.eq(walk.done | (walk.advance & walk.last)),
             self.event_stalls.eq(port.read & ~port.read_grant),
-            queue.arrive.eq(under_way[-1]), self.arriving.eq(under_way.any()),
-            queue.write_place.eq(written), queue.read_place.eq(taken), self.available.eq(written != taken),
+            queue.first.eq(arriving.first), queue.second.eq(arriving.second), queue.write_place.eq(written), queue.read_place.eq(taken),
+            self.arriving.eq(Cat(read.as_value().any() for read in under_way).any()), self.available.eq(written != taken),
         ]
-        m.d.sync += [
-            under_way.eq(Cat(granted, under_way)),
-            asked.eq(asked + granted), written.eq(written + queue.arrive), taken.eq(taken + self.take),
-        ]
+        if self.cfg.register_pairs:
+            m.d.comb += port.read_pair.eq(port.read & walk.second & self.kind.pairs)
+        m.d.sync += [later.eq(earlier) for earlier, later in zip((granted, *under_way), under_way)]
+        m.d.sync += [asked.eq(asked + granted.final), written.eq(written + arriving.final), taken.eq(taken + self.take)]
         if not overlap:
             with m.If(self.start):
                 m.d.sync += [asked.eq(0), written.eq(0), taken.eq(0)]
         return m
+
+    def _hazard(self, walk):
+        """The register that is present, or one of its pair, is still to be written, or cannot be read in this cycle."""
+        hazards, pair = [], walk.second & self.kind.pairs
+        for pending in self.pending_writes:
+            words = pending.words | Mux(pair, pending.words >> 1, 0)        # a pair begins at an even register
+            hazards.append(words.bit_select(walk.number[:2], 1) & (pending.register[2:] == walk.number[2:]))
+        if self.cfg.thread_overlap:
+            hazards[-1] = hazards[-1] & self.ahead
+        return Cat(hazards).any() | (self.factor_write & (walk.number >= FIRST_FACTOR_REGISTER))

@@ -4,28 +4,28 @@ from amaranth import *
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
-from ..constants import BANKS
 from ..interfaces.control import EventPort
 from ..interfaces.front_end import ThreadMaskPort
 from ..interfaces.layouts import (
-    BankReadPort,
-    BankWritePort,
     ErrorStream,
     GlobalPort,
     RegisterPort,
+    SharedReadPort,
+    SharedWritePort,
     ThreadKind,
     thread_operation_layout,
 )
 from ..isa.counter_table import THREAD_EVENTS
-from ..isa.encoding import Access, AluFunction
+from ..isa.encoding import Access, AluFunction, Space
 from ..isa.error_codes import ErrorCode
 from ..lib.members import connect_members
 from ..lib.onehot import select_one_hot
 from ..lib.stream import link
 from ..parameters.thread import ThreadParameters
 from .lsu import Lsu, slot_step_layout
+from .micro_ops import MicroOps
 from .operand_fetch import OperandFetch
-from .operand_sequencer import OperandSequencer, walk_kind, walk_kind_layout
+from .operand_sequencer import walk_kind, walk_kind_layout
 from .predicates import Predicates
 from .result_bus import ResultBus, ResultHazards, ResultRouting, destination_words
 from .simd_lanes import SimdLanes
@@ -50,14 +50,12 @@ class ThreadUnit(Component):
         Operations; ``thread_queue`` of them are queued. Their register numbers must exist and be aligned.
     registers : Out(RegisterPort(cfg))
         Register files of the PEs. A write must be visible to reads granted in later cycles.
-    bank_read : Out(BankReadPort(cfg))
+    bank_read : Out(SharedReadPort(cfg))
         Reads of shared memory.
-    bank_write : Out(BankWritePort(cfg))
+    bank_write : Out(SharedWritePort(cfg))
         Writes of shared memory.
     global_port : Out(GlobalPort(cfg, cfg.tag_bits))
         Global memory.
-    bank_ahead : In(8)
-        With ``banks_known_ahead``: banks of shared memory that grant nothing in the next cycle.
     masks : Out(ThreadMaskPort(threads))
         Predicates and lane mask of the threads.
     start : In(1)
@@ -70,14 +68,12 @@ class ThreadUnit(Component):
         The oldest operation has completed, one a cycle at most: its registers are written for reads granted from the next cycle on.
     busy : Out(1)
         Operations are pending or in flight.
-    storing : Out(1)
-        ``bank_write`` requests a bank; registered.
     writes_pending : Out(1)
         Stores to global memory are not acknowledged.
     events : Out(EventPort(THREAD_EVENTS))
-        Events of the cycle before. ``register_stalls``: a read or a write of the register files was refused. ``thread_bank_conflicts``: a
-        thread waited for a bank. ``multiply_stalls``: a micro-operation waited for a multiplier. ``thread_shared_cycles``: a bank of
-        shared memory was requested.
+        Events of the cycle before. ``register_stalls``: a read or a write of the register files was refused. ``thread_bank_conflicts``:
+        threads waited for a bank (``SharedLsu``). ``multiply_stalls``: a micro-operation waited for a multiplier. ``thread_shared_cycles``:
+        a request to shared memory was at a port.
 
     *Latency* and *Throughput*: docs/units/thread.md has a table of the cycles of each operation. A function of a register and a uniform
     value takes G + 5 cycles for G groups, with ``thread_overlap`` G + 2.
@@ -97,8 +93,8 @@ class ThreadUnit(Component):
         super().__init__({
             "i_operation": In(stream.Signature(thread_operation_layout(cfg))),
             "registers": Out(RegisterPort(cfg)),
-            "bank_read": Out(BankReadPort(cfg)),
-            "bank_write": Out(BankWritePort(cfg)),
+            "bank_read": Out(SharedReadPort(cfg)),
+            "bank_write": Out(SharedWritePort(cfg)),
             "global_port": Out(GlobalPort(cfg, cfg.tag_bits)),
             "masks": Out(ThreadMaskPort(cfg.threads)),
             "start": In(1),
@@ -106,17 +102,16 @@ class ThreadUnit(Component):
             "o_error": Out(ErrorStream()),
             "done": Out(1),
             "busy": Out(1),
-            "storing": Out(1),
             "writes_pending": Out(1),
             "events": Out(EventPort(THREAD_EVENTS)),
-        } | ({"bank_ahead": In(BANKS)} if cfg.banks_known_ahead else {}))
+        })
 
     def elaborate(self, platform):
         m = Module()
         cfg = self.cfg
         m.submodules.entrance = self._entrance = OperandFetch(cfg)
         m.submodules.predicate_file = self._predicates = Predicates(cfg)
-        m.submodules.steps = self._steps = OperandSequencer(cfg)
+        m.submodules.steps = self._steps = MicroOps(cfg)
         m.submodules.slot_array = self._array = SimdLanes(cfg)
         m.submodules.late = self._late = ResultBus(cfg)
         m.submodules.late_operation = self._late_operation = ResultHazards(cfg)
@@ -127,8 +122,6 @@ class ThreadUnit(Component):
         connect(m, self._memory.bank_read, flipped(self.bank_read))
         connect(m, self._memory.bank_write, flipped(self.bank_write))
         connect(m, self._memory.port, flipped(self.global_port))
-        if cfg.banks_known_ahead:
-            m.d.comb += self._memory.bank_ahead.eq(self.bank_ahead)
 
         self._declare()
         self._kind(m)
@@ -151,7 +144,6 @@ class ThreadUnit(Component):
         self._valid = Signal(name="slot_valid")
         self._operation = Signal(thread_operation_layout(self.cfg), name="slot_operation", reset_less=True)
         self._walk_kind = Signal(walk_kind_layout, name="slot_kind", reset_less=True)
-        self._active = Signal(cfg.threads, name="slot_active", reset_less=True)
         self._discarded = Signal(name="slot_discarded", reset_less=True)
         self._step_valid = Signal(name="step_valid")
         self._step_taken = Signal(name="step_taken")
@@ -178,14 +170,14 @@ class ThreadUnit(Component):
         taken = self._taken = Signal(name="taken")
         leave = self._leaving = Signal(name="leaving")
         m.d.comb += [
-            # With far registers the next one enters a cycle later, so that ``leave`` does not reach the registers of its successor.
-            incoming.ready.eq(~self._valid | (0 if self.cfg.late_address_checks else leave)),
+            # Without overlap the next one enters a cycle later, so that ``leave`` does not reach the registers of its successor.
+            incoming.ready.eq(~self._valid | (leave if self.cfg.thread_overlap else 0)),
             taken.eq(incoming.valid & incoming.ready),
             none.eq((operation.kind == ThreadKind.LANE_MASK) | (self.stop & (not self.cfg.thread_overlap))),
             predicates.start.eq(self.start),
-            predicates.guard.eq(operation.guard), predicates.negate.eq(operation.guard_negate),
-            predicates.write_lane_mask.eq(taken & (operation.kind == ThreadKind.LANE_MASK) & ~self.stop),
-            self._steps.operation.eq(self._operation), self._steps.kind.eq(self._walk_kind),
+            predicates.guard.eq(self._operation.guard), predicates.negate.eq(self._operation.guard_negate),
+            predicates.write_lane_mask.eq(leave & self._is[ThreadKind.LANE_MASK] & ~self._discarded),
+            self._steps.serial.eq(self._walk_kind.serial), self._steps.words.eq(self._walk_kind.words),
             self._steps.start.eq(taken), self._steps.none.eq(none),
             self._steps.cancel.eq(self._memory.fault.failing & (not self.cfg.thread_overlap)),
             self._entrance.slots_operation.eq(self._operation), self._entrance.slots_kind.eq(self._walk_kind),
@@ -196,10 +188,9 @@ class ThreadUnit(Component):
         with m.If(leave):
             m.d.sync += [self._valid.eq(0), self._buffer.eq(~self._buffer)]
         with m.If(taken):
-            m.d.sync += [self._valid.eq(1), self._operation.eq(operation), self._active.eq(predicates.active),
-                         self._discarded.eq(self.stop)]
+            m.d.sync += [self._valid.eq(1), self._operation.eq(operation), self._discarded.eq(self.stop)]
             m.d.sync += [signal.eq(operation.kind == kind) for kind, signal in self._is.items()]
-            m.d.sync += [self._walk_kind[name].eq(value) for name, value in walk_kind(operation).items()]
+            m.d.sync += [self._walk_kind[name].eq(value) for name, value in walk_kind(self.cfg, operation).items()]
 
     def _connect_slots(self, m):
         port, array = self.registers, self._array
@@ -210,27 +201,30 @@ class ThreadUnit(Component):
         connect(m, self._entrance.queue, array.queue)
         connect(m, self._writer.read, array.read)
         m.d.comb += [inner.eq(outer) for inner, outer in zip(array.operand, port.read_data, strict=True)]
+        if self.cfg.register_pairs:
+            m.d.comb += [inner.eq(outer) for inner, outer in zip(array.operand_second, port.read_second, strict=True)]
         m.d.comb += [outer.eq(inner) for outer, inner in zip(port.return_data, array.o, strict=True)]
 
     def _step(self, m):
         """The operands of the next micro-operation enter the SIMD lanes when the last one was taken; ALU results wait for the operation
         before.
         """
-        steps, load, reader, store = self._steps, self._array.load, self._entrance, self._is[ThreadKind.STORE]
-        advance, take = Signal(name="advance"), Signal(name="take_operand")
+        steps, kind, load, reader = self._steps, self._walk_kind, self._array.load, self._entrance
+        advance, addresses, needed = Signal(name="advance"), Signal(name="new_address"), Signal(name="operands_needed")
         m.d.comb += [
-            advance.eq(self._valid & ~steps.done & ~self._memory.fault.failing & (~steps.needed | reader.available)
+            addresses.eq(kind.accesses & (steps.micro_op.slot == 0) & (steps.micro_op.word == 0)),
+            needed.eq(kind.first | kind.second | addresses),
+            advance.eq(self._valid & ~steps.done & ~self._memory.fault.failing & (~needed | reader.available)
                        & (~self._step_valid | self._step_taken) & (self._accesses | self._late_operation.may_compute)),
-            take.eq(advance & steps.needed),
-            reader.take.eq(take), steps.advance.eq(advance),
-            self._load_step.eq(advance & steps.final & ~self._skip),
-            load.last.eq(self._load_step),
-            load.a.eq(take & (steps.second == store)), load.address.eq(take & ~steps.second & self._accesses & ~self._skip),
+            reader.take.eq(advance & needed & (~kind.pairs | steps.micro_op.word[0])), steps.advance.eq(advance),
+            self._load_step.eq(advance & ~self._skip),
+            load.step.eq(self._load_step), load.address.eq(self._load_step & addresses), load.other.eq(kind.pairs & steps.micro_op.word[0]),
         ]
         with m.If(self._step_taken):
             m.d.sync += self._step_valid.eq(0)
         with m.If(self._load_step):
-            groups = [self._active[group * self.slots:(group + 1) * self.slots] for group in range(self.cfg.thread_groups)]
+            active = self._predicates.active
+            groups = [active[group * self.slots:(group + 1) * self.slots] for group in range(self.cfg.thread_groups)]
             m.d.sync += [
                 self._step_valid.eq(1), self._slot_step.active.eq(select_one_hot(1 << steps.micro_op.group, groups)),
                 *(self._slot_step[name].eq(getattr(steps.micro_op, name)) for name in ("group", "slot", "word", "last_word")),
@@ -238,10 +232,9 @@ class ThreadUnit(Component):
 
     def _compute(self, m):
         """Results of comparisons go to the predicates; those of other functions go to the PEs in _results."""
-        predicates = self._predicates
-        # With far registers a cycle later, in which the operation leaves: its successor still reads the new predicates.
-        domain = m.d.sync if self.cfg.registered_alu else m.d.comb
-        domain += [
+        predicates, memory = self._predicates, self._memory
+        # A cycle later, in which the operation leaves at the earliest: its successor evaluates its guard after that.
+        m.d.sync += [
             predicates.write.eq(self._step_valid & self._is[ThreadKind.COMPARE]),
             predicates.write_predicate.eq(self._operation.dst),
             predicates.write_group.eq(self._slot_step.group),
@@ -249,8 +242,7 @@ class ThreadUnit(Component):
             predicates.write_value.eq(self._array.compare_result),
         ]
         m.d.comb += [
-            self._step_taken.eq(Mux(self._accesses & ~self._memory.access.stopped, self._memory.access.taken,
-                                    self._step_valid & self._late.i.ready)),
+            self._step_taken.eq(Mux(self._accesses & ~memory.access.stopped, memory.access.taken, self._step_valid & self._late.i.ready)),
         ]
 
     def _multiply(self, m):
@@ -261,10 +253,10 @@ class ThreadUnit(Component):
         m.d.comb += [
             function.eq(Mux(self._is[ThreadKind.ALU], operation.function, AluFunction.MOV)),
             self._narrows.eq((function == AluFunction.NARROW) | (function == AluFunction.SCALE)),
-            late.i.valid.eq(self._step_valid & (self._computes | (not self.cfg.thread_overlap))),
+            late.i.valid.eq(self._step_valid & self._computes),
             step.group.eq(self._slot_step.group), step.last_word.eq(self._slot_step.last_word),
             self._step_words.eq(Mux(operation.access == Access.V4, 1 << self._slot_step.word, 0b1111)), step.words.eq(self._step_words),
-            array.choose.eq(self._slot_step.active), array.narrows.eq(self._narrows),
+            step.buffer.eq(self._buffer), array.choose.eq(self._slot_step.active), array.narrows.eq(self._narrows),
         ]
         connect(m, self._late_operation.o, late.operation, array.late_operation)
         connect(m, array.multiplier_operands, late.operands)
@@ -272,35 +264,34 @@ class ThreadUnit(Component):
 
     def _hold(self, m):
         """Connects the result hazards with the operation in write-back."""
-        kept, memory, late, operation = self._late_operation, self._memory, self._late, self._operation
+        kept, shared, late, operation = self._late_operation, self._memory.shared, self._late, self._operation
+        of_writer = 1 << ~self._buffer      # consecutive operations have different halves of the result buffers, which number them
         m.d.comb += [
-            kept.load.eq(self._load_step & ~self._accesses),
+            kept.load.eq(self._load_step & ~self._accesses), kept.loads.eq(self._is[ThreadKind.LOAD]),
             kept.operation.function.eq(self._function), kept.operation.unsigned.eq(operation.unsigned),
-            kept.operation.amount.eq(operation.c),
+            kept.operation.amount.eq(operation.c), kept.operation.scale.eq(self._function == AluFunction.SCALE),
             kept.leave.eq(self._leaving), kept.buffer.eq(self._buffer), kept.pending.eq(self._writer.pending),
-            kept.requesting.eq(memory.shared.requesting), kept.data_landing.eq(memory.shared.in_flight | self._returns.pending),
+            kept.requesting.eq((shared.waiting & of_writer).any()),
+            kept.data_landing.eq((shared.in_flight & of_writer).any() | self._returns.pending),
             self._writer.landing.eq(kept.landing), self._array.load.keep_control.eq(kept.keep_control & self._accesses),
         ]
         connect(m, late.status, kept.late)
-        if not self.cfg.thread_overlap:
-            m.d.comb += self._array.store_buffer.eq(self._buffer)
-            return
-        m.d.comb += [
-            late.i.payload.buffer.eq(self._buffer),
-            self._array.store_buffer.eq(Mux(self._returns.i.valid, self._buffer, late.o.buffer)),
-        ]
 
     def _last_step_taken(self):
-        """With ``thread_overlap`` an operation leaves with its last micro-operation, unless its successor needs what that one computes."""
-        return ~self._step_valid | (self._computes & self._late.i.ready)
+        """With ``thread_overlap`` an operation leaves with its last micro-operation, unless its successor needs what that one computes, or
+        memory may answer with an error.
+        """
+        stores = self._is[ThreadKind.STORE] & (self._operation.space == Space.SHARED)
+        return ~self._step_valid | ((self._computes | stores) & self._step_taken)
 
     def _access(self, m):
         memory, writer = self._memory, self._writer
         m.d.comb += [
-            memory.operation.eq(self._operation), memory.start.eq(self._taken), memory.leave.eq(self._leaving),
+            memory.operation.eq(self._operation), memory.number.eq(self._buffer),
+            memory.start.eq(self._taken), memory.leave.eq(self._leaving),
             memory.access.valid.eq(self._step_valid & self._accesses), memory.access.step.eq(self._slot_step),
-            memory.hold.eq(writer.pending), memory.hold_shared.eq(self._late_operation.waiting_for_data),
-            memory.hold_errors.eq(self._valid & (memory.fault.failed | memory.fault.error)), writer.i.same.eq(memory.same),
+            memory.hold.eq(writer.pending), memory.hold_loads.eq(self._late_operation.waiting_for_data), writer.i.same.eq(memory.same),
+            memory.hold_errors.eq(memory.fault.failing | (self._valid & (memory.fault.failed | memory.fault.error))),
         ]
         connect(m, self._array.access, memory.lanes)
 
@@ -310,8 +301,9 @@ class ThreadUnit(Component):
         m.d.comb += [
             returns.i.valid.eq(self._step_valid & self._computes & ~late.takes),
             returns.i.payload.group.eq(self._slot_step.group), returns.i.payload.words.eq(self._step_words),
+            returns.i.payload.buffer.eq(self._buffer),
         ]
-        m.d.comb += [inner.eq(bank) for inner, bank in zip(array.banks, self.bank_read.data, strict=True)]
+        m.d.comb += [inner.eq(bank) for inner, bank in zip(array.banks, self.bank_read.answer.payload.data, strict=True)]
         connect(m, memory.arrived, returns.arrived)
         connect(m, late.o, returns.late)
         connect(m, returns.o, array.store)
@@ -328,16 +320,17 @@ class ThreadUnit(Component):
                              & (self._last_step_taken() if self.cfg.thread_overlap else
                                 ~self._step_valid & ~self._late.status.busy & ~self._entrance.arriving)),
             results.take.eq(self._leaving), results.buffer.eq(self._buffer), results.register.eq(operation.dst), results.lanes.eq(
-                self._active | selects.replicate(self.cfg.threads)),
+                self._predicates.active | selects.replicate(self.cfg.threads)),
             results.words.eq(Mux(fault.failed | fault.error | self._discarded, 0, self._words)),
         ]
         report, write_error = self.o_error.payload, memory.o_write_error
-        m.d.sync += [self.o_error.valid.eq((self._leaving & (fault.failed | fault.error)) | write_error.valid)]
+        leaves_with_error = self._leaving & (operation.space == Space.GLOBAL) & (fault.failed | fault.error)
+        m.d.sync += self.o_error.valid.eq(leaves_with_error | fault.report | write_error.valid)
         with m.If(write_error.valid):
             m.d.sync += [report.code.eq(ErrorCode.AXI_WRITE), report.pc.eq(write_error.payload.pc),
                          report.operand.eq(write_error.payload.address)]
         with m.Else():
-            m.d.sync += [report.code.eq(fault.code), report.pc.eq(operation.pc), report.operand.eq(fault.operand)]
+            m.d.sync += [report.code.eq(fault.code), report.pc.eq(fault.pc), report.operand.eq(fault.operand)]
 
     def _connect_registers(self, m):
         port, reader, writer = flipped(self.registers), self._entrance, self._writer
@@ -356,12 +349,11 @@ class ThreadUnit(Component):
             self.events.register_stalls.eq(self._entrance.event_stalls | self._writer.event_stalls),
             self.events.thread_bank_conflicts.eq(self._memory.event_conflicts),
             self.events.multiply_stalls.eq(self._late.event_stalls),
-            self.events.thread_shared_cycles.eq(self.bank_read.request.any() | self.bank_write.request.any()),
+            self.events.thread_shared_cycles.eq(self.bank_read.request.valid | self.bank_write.request.valid),
         ]
         m.d.comb += [
             self.busy.eq(self._entrance.busy | self._valid | self._writer.busy | self.done),
             self.writes_pending.eq(self._memory.writes_pending),
-            self.storing.eq(self._memory.shared.storing),
             self.masks.lanes.eq(self._predicates.lane_mask),
         ]
         connect_members(m, flipped(self.masks), self._predicates, ("predicates",))

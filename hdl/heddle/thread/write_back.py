@@ -92,10 +92,11 @@ class WriteBack(Component):
     take G * 16 / ``dot`` cycles and each product register G + 3. With ``thread_overlap`` it takes G + 2, because the next word leaves the
     SIMD lanes while the PEs write.
 
-    *Throughput*: one operation at a time. With ``far_registers`` the next one comes a cycle after ``complete`` at the earliest.
+    *Throughput*: one operation at a time. With ``thread_overlap`` the next one may come with the last group of its predecessor, else it
+    comes a cycle after ``complete`` at the earliest.
 
-    *Back-pressure*: ``i.ready``, ``complete`` and ``read.entry_ahead`` are combinational from ``landing`` and ``registers.write_grant``.
-    With ``far_registers`` and without ``thread_overlap`` ``i.ready`` comes from a register.
+    *Back-pressure*: ``complete`` is combinational from ``landing`` and ``registers.write_grant``, with ``thread_overlap`` also ``i.ready``.
+    Without, ``i.ready`` comes from a register.
 
     *Reset*: no operation is pending.
     """
@@ -135,7 +136,6 @@ class WriteBack(Component):
             pending.words.eq(Mux(self._valid, self._left, 0)), pending.register.eq(self._register),
             next_group.eq(Mux(self._run, Mux(self._last, 0, group + 1), group)),
             self.read.entry.eq(Cat(group, buffer)),
-            self.read.entry_ahead.eq(Cat(next_group, Mux(incoming.ready, incoming.buffer, buffer))),
             of_group.eq(Cat((group == lane // slots) for lane in range(cfg.threads)) | same.replicate(cfg.threads)),
             self.event_stalls.eq(port.write_product & asked & ~port.write_grant),
         ]
@@ -164,7 +164,7 @@ class WriteBack(Component):
         m.d.comb += [
             self._run.eq(self._valid & ~self.pending & self._left.any() & ~self._settle & ~port.write_product),
             self.complete.eq(self._valid & ~self.pending & ~after.any()),
-            self.i.ready.eq(~self._valid | (0 if self.cfg.far_registers else self.complete)), self.busy.eq(self._valid),
+            self.i.ready.eq(~self._valid), self.busy.eq(self._valid),
             port.write_register.eq(Cat(self.read.place, self._register[2:])),
         ]
         m.d.sync += port.write_lanes.eq(lanes)

@@ -38,13 +38,13 @@ def test_alu(simulator, seed):
                                                       marks=pytest.mark.variant)])
 def test_gather(cfg, simulator, seed):
     result = run_bench(SharedLsu(cfg), bench="heddle_verif.bench.shared_lsu", cfg=cfg, simulator=simulator, seed=seed)
-    assert result["tests"] == 14
+    assert result["tests"] == 19
 
 
 @pytest.mark.parametrize("cfg", UNITS)
 def test_unit(cfg, simulator, seed):
     result = run_bench(ThreadUnit(cfg), bench="heddle_verif.bench.thread", cfg=cfg, simulator=simulator, seed=seed)
-    assert result["tests"] == 20
+    assert result["tests"] == 22
 
 
 # -- the golden model -----------------------------------------------------------------------

@@ -273,7 +273,8 @@ class MatrixBench(Bench):
                        write_word=self.random.randrange(self.cfg.factor_words),
                        write_parts=self.random.getrandbits(self.cfg.numbers_per_word),
                        write_lanes=self.random.getrandbits(self.cfg.threads),
-                       **({"read_tap": self.random.getrandbits(2)} if self.cfg.rnn else {}))
+                       **({"read_tap": self.random.getrandbits(2)} if self.cfg.rnn else {}),
+                       **({"read_pair": self.random.getrandbits(1)} if self.cfg.register_pairs else {}))
         self.return_data(self.random_data())
 
     def _sample_access(self):
@@ -307,14 +308,15 @@ class MatrixBench(Bench):
             self.accesses.append(access)
         access = self.accesses[0]
         other = self.current["write" if access.kind == "read" else "read"]
-        if self.current[access.kind] or (other and other.place == access.place):
+        if self.current[access.kind] or (other and other.places & access.places):
             return
         self.current[access.kind] = self.accesses.popleft()
 
     def _check_reads(self):
         while self.expected_reads and self.expected_reads[0][0] == self.cycle:
             values = self.expected_reads.pop(0)[1]
-            for slot, value in enumerate(values):
-                got, = self.signals(f"registers__read_data__{slot}")
-                assert got == value, f"read of slot {slot}: {got:#x}, expected {value:#x}"
+            for name, row in zip(("read_data", "read_second"), values):
+                for slot, value in enumerate(row):
+                    got, = self.signals(f"registers__{name}__{slot}")
+                    assert got == value, f"{name} of slot {slot}: {got:#x}, expected {value:#x}"
             self.compared += 1

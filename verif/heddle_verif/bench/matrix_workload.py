@@ -141,7 +141,8 @@ class Workload:
         lanes, group = self.mask(), random.randrange(cfg.thread_groups)
         register = random.randrange(128, 192)
         if kind == 0:
-            return Read(register, group, cfg.numbers_per_word)
+            pair = bool(cfg.register_pairs and random.getrandbits(1))
+            return Read(register // 2 * 2 if pair else register, group, cfg.numbers_per_word, pair=pair)
         if kind == 1:
             return Read(FIRST_FACTOR_REGISTER + random.randrange(cfg.factor_registers), group, cfg.numbers_per_word)
         if kind == 2:

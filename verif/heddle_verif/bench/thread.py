@@ -18,6 +18,7 @@ PROFILES = {
     "registers": Stalls(registers=0.5, latency=(1, 3)),
     "all": Stalls(operations=0.4, registers=0.3, banks=0.3, requests=0.3, data=0.3, responses=0.4, latency=(1, 40)),
     "slow": Stalls(operations=0.1, registers=0.8, banks=0.8, requests=0.8, data=0.8, responses=0.9, latency=(1, 10)),
+    "late": Stalls(operations=0.1, registers=0.1, banks=0.4, latency=(1, 20), delay=9, places=4),
     "asked": Stalls(operations=0.3, requests=0.2, latency=(1, 20), asked=True),
 }
 

@@ -75,12 +75,10 @@ def _variant(unit, configuration, make):
 TINY = load_config("tiny")
 PLAIN = TINY.replace(rnn=False)         # the lanes of the engine have a bench of their own
 MEMORY, MEMORY_PORTS = TINY.replace(bank_patience=16), {"readers": 3, "writers": 2}
-# With banks_known_ahead.
-AHEAD = PLAIN.replace(dot=8, thread_slots=1, thread_multipliers=1, fetch_words=1, shared_writes=1, far_registers=True)
-GATHER_TESTS = (("shared_lsu", "cycles_of_loads|offer=1.0/hold=0.3/grant=0.8"), ("shared_lsu", "offer=0.3|reset_under_way"),
-                ("shared_lsu", "offer=1.0/(hold=0.0|hold=0.3/grant=(0.2|1.0))"))
 SMALL = TINY.replace(shared_memory_kib=4)
 TWO_BANKS = SMALL.replace(threads=16, thread_slots=16, shared_writes=1)     # of an item, on one bus
+LSU_TESTS = (("shared_lsu", "cycles_of|memory=some/offer=1.0/hold=0.3"), ("shared_lsu", "offer=0.3|reset_under_way"),
+             ("shared_lsu", "memory=(free|few|late)/offer=1.0|memory=some/offer=1.0/hold=0.0"))
 PACKETS = {"count": 4, "last": "last", "first": 1}
 UNITS = {
     "adder_tree": Target(make=lambda: AdderTree(18, 3), tests=(("adder_tree", None),), parameters={"width": 18, "depth": 3}),
@@ -95,8 +93,7 @@ UNITS = {
     "shared_memory": Target(make=lambda: SharedMemory(MEMORY, **MEMORY_PORTS), configuration=MEMORY, parameters=MEMORY_PORTS,
                             tests=(("shared_memory", "density=1.0/rows=3|no_port"), ("shared_memory", "rows=0"))),
     "round_robin": Target(make=lambda: round_robin.make_unit(**PACKETS), tests=(("round_robin", None),), parameters=PACKETS),
-    "shared_lsu": Target(make=lambda: SharedLsu(TINY), configuration=TINY, tests=GATHER_TESTS),
-    "shared_lsu_ahead": Target(make=lambda: SharedLsu(AHEAD), configuration=AHEAD, tests=GATHER_TESTS),
+    "shared_lsu": Target(make=lambda: SharedLsu(TINY), configuration=TINY, tests=LSU_TESTS),
     "bank_reader": Target(make=lambda: bank_reader.make_unit(SMALL), configuration=SMALL, tests=(("bank_reader", None),)),
     "output_writer": Target(make=lambda: OutputWriter(TWO_BANKS), configuration=TWO_BANKS, tests=(("output_writer", None),)),
     "global_access": Target(make=lambda: ThreadUnit(TINY), configuration=TINY, modules="*global_access", simulator="verilator", weight=2,
@@ -111,6 +108,7 @@ UNITS |= {
     "pe_base": _variant(UNITS["pe"], PLAIN_BASE, lambda: PE(PLAIN_BASE)),
     "scoreboard_base": _variant(UNITS["scoreboard"], BASE, lambda: Scoreboard(BASE)),
     "shared_lsu_base": _variant(UNITS["shared_lsu"], BASE, lambda: SharedLsu(BASE)),
+    "shared_lsu_small": _variant(UNITS["shared_lsu"], SCALED["small"], lambda: SharedLsu(SCALED["small"])),     # one lane, one write bus
     "issue_base": _variant(UNITS["issue"], BASE, lambda: FrontEnd(BASE)),
     "global_access_base": _variant(UNITS["global_access"], BASE, lambda: ThreadUnit(BASE)),
 }

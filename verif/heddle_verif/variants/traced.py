@@ -46,6 +46,7 @@ CLASSES = {
     "engine_element_bits": int, "prefetched_blocks": bool,
     "fetch_words": int, "fetch_slots": int, "piece_slots": int, "thread_slots": int, "tail_lanes": int, "vector_lanes": int,
     "slot_multipliers": int, "thread_multipliers": int, "lane_registers": int, "register_read_latency": int, "rnn_contexts": _few,
+    "shared_requests": int,
     "matrix_queue": _is_two, "thread_queue": _is_two, "copy_queue": _is_two,
 }
 # Integers that only say how many bits, rows or items there are.
