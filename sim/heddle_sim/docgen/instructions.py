@@ -117,7 +117,8 @@ number.
 - Operand `b` of the list below: `r5` (thread instructions), `ur6`, or an immediate.
 - Immediates: decimal, `0x…` or `0b…`, from -2147483648 to 4294967295; `-1` and `0xffffffff` are the same word.
 - Address `ur4:rf290:0x10`: segment-table entry 4, offset register 290 (written `rf` or `r`), immediate. The thread's
-  byte address is `base + ((r290 + imm) << element_shift)`, modulo 2^32.
+  byte address is `base + ((r290 + imm) << element_shift)`, modulo 2^32. In a swizzled segment the access is made where the swizzle
+  put this address (`docs/swizzle.md`); checks and errors know the address itself.
 - Special registers: {", ".join(f"`%{special.name.lower()}`" for special in layout.Special)}.
 - A branch takes a label or the number of an instruction.
 """
@@ -140,7 +141,8 @@ def _modifiers() -> Iterator[str]:
     yield ""
     yield "In any order, except that copies name the destination first. The core executes `copy_block` and `copy_rows` without swizzle or"
     yield "with one that the configuration has (`.128B` with `copy_swizzles`, any with `tensors` too), copies with a reduction only into"
-    yield "global memory and where the configuration has `reductions`; the others are encoded and raise UNSUPPORTED. With `.t1`, B lies in"
+    yield "global memory and where the configuration has `reductions`; the others are encoded and raise UNSUPPORTED. A segment has a swizzle"
+    yield "of the same ones, and only in shared memory. With `.t1`, B lies in"
     yield "rows of k: thread n's address is that of the first element of column n, and uniform register `ur4` of address `ur4:rf290:imm`"
     yield "holds the distance of the rows, in elements of the segment: a multiple of 16 bytes below the size of shared memory. Columns and,"
     yield "with `.kb` and `.sum`, words along k are taken one by one, and slices are outermost, also with `.kin`: the sums are the same,"

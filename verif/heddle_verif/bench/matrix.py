@@ -198,7 +198,7 @@ async def swizzled_tiles(dut):
                 assert conflicts == 0, f"{conflicts} conflicts with {merge} in a swizzled tile"
     offset = await work.place_columns(1)
     for pitch, mode in tiles if cfg.transpose else ():
-        slices = min(4, 1024 // (pitch * cfg.dot))
+        slices = min(4, cfg.shared_bytes // 2 // (pitch * cfg.dot))
         steps, conflicts, _ = await rounds_of(bench, MatrixOperation(
             **plain, k_length=slices - 1, offset_register=offset, swizzle=mode, transpose=1, pitch=pitch))
         sets = slices * -(-cfg.threads // BANK_BYTES)

@@ -5,8 +5,9 @@ import numpy as np
 from cocotb.triggers import ClockCycles, RisingEdge
 from heddle.constants import BANK_BYTES, BANKS, FIRST_FACTOR_REGISTER, ROW_BYTES
 from heddle.interfaces.layouts import ThreadKind
-from heddle.isa.encoding import ACCESS_BYTES, GUARD_ALWAYS, Access, AluFunction, CompareFunction, Space
+from heddle.isa.encoding import ACCESS_BYTES, GUARD_ALWAYS, Access, AluFunction, CompareFunction, Space, Swizzle
 from heddle.isa.error_codes import ErrorCode
+from heddle.lib.swizzle import swizzles
 from heddle.thread.global_lsu import IN_FLIGHT
 
 from .thread_environment import MEMORY_BYTES, Stalls, ThreadBench
@@ -93,20 +94,24 @@ async def every_place(dut, kind, space):
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def gather_cycles(dut):
-    """Without stalls a group without bank conflicts takes one cycle, and one in which all want the same bank a cycle a thread."""
+    """Without stalls a group without bank conflicts takes one cycle, also one of a column of a swizzled tile; and one in which all want the
+    same bank a cycle a thread."""
     bench = ThreadBench(dut, Stalls())
     await bench.start()
     workload, cfg = Workload(bench), bench.cfg
     numbers = np.arange(cfg.threads)
     groups, turns = cfg.thread_groups, cfg.thread_groups * -(-bench.slots // BANKS)      # more slots than banks take turns
-    for stride, expected, conflicts in ((16, turns, turns - groups), (ROW_BYTES, cfg.threads, cfg.threads - groups), (0, groups, 0),
-                                        (4, -(-cfg.threads // bench.slots), 0)):
+    tile = [(ROW_BYTES, Swizzle.B128, turns, turns - groups)] if swizzles(cfg) else []
+    for stride, swizzle, expected, conflicts in (
+            (16, Swizzle.NONE, turns, turns - groups), (ROW_BYTES, Swizzle.NONE, cfg.threads, cfg.threads - groups), *tile,
+            (0, Swizzle.NONE, groups, 0), (4, Swizzle.NONE, -(-cfg.threads // bench.slots), 0)):
         workload.set(8, numbers * stride)
         await bench.idle()
         bench.times["bank_read"].clear()
         before = bench.conflict_events
         access = Access.V4 if stride != 4 else Access.B32
-        bench.issue(kind=ThreadKind.LOAD, access=access, space=Space.SHARED, dst=FIRST_FACTOR_REGISTER, a=8, guard=GUARD_ALWAYS)
+        bench.issue(kind=ThreadKind.LOAD, access=access, space=Space.SHARED, swizzle=swizzle, dst=FIRST_FACTOR_REGISTER, a=8,
+                    guard=GUARD_ALWAYS)
         await bench.idle()
         cycles = sorted(set(bench.times["bank_read"]))
         assert len(cycles) == expected == cycles[-1] - cycles[0] + 1, (stride, cycles)
@@ -116,7 +121,7 @@ async def gather_cycles(dut):
         bench.times["bank_write"].clear()
         before = bench.conflict_events
         if stride in (16, ROW_BYTES):
-            bench.issue(kind=ThreadKind.STORE, access=Access.B32, space=Space.SHARED, c=12, a=8, guard=GUARD_ALWAYS)
+            bench.issue(kind=ThreadKind.STORE, access=Access.B32, space=Space.SHARED, swizzle=swizzle, c=12, a=8, guard=GUARD_ALWAYS)
             await bench.idle()
             cycles = sorted(set(bench.times["bank_write"]))     # two registers are read for a group
             expected = expected if cfg.shared_writes == BANKS else cfg.threads
