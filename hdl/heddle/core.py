@@ -121,7 +121,7 @@ class Core(Component):
         m.submodules.thread_unit = thread = ThreadUnit(cfg)
         m.submodules.matrix_unit = matrix = MatrixUnit(cfg)
         m.submodules.tmau = copy = Tmau(cfg)
-        m.submodules.rows = rows = RowExpander(cfg.far_registers)
+        m.submodules.rows = rows = RowExpander()
         m.submodules.barriers = barriers = Barriers(cfg)
         m.submodules.shared_memory = shared = SharedMemory(cfg, readers=3 + cfg.rnn, writers=2 + cfg.rnn)
         m.submodules.arbiter = arbiter = GlobalArbiter(cfg)

@@ -77,14 +77,6 @@ class MemoryGroup(CoreGroup):
         """Beats of a line of the L2 cache."""
         return LINE_BYTES // self.axi_bytes
 
-    @property
-    def single_bank_beats(self) -> bool:
-        """Whether a beat of the bus occupies one bank, and its grant is used late.
-
-        A refused beat waits or is replayed; no further register depends on the grant.
-        """
-        return self.far_registers and self.axi_data_bits <= 8 * BANK_BYTES
-
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryParameters(MemoryGroup):

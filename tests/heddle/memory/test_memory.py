@@ -24,10 +24,9 @@ def test_shared_memory_parameters(ports):
         SharedMemory(load_config("tiny"), **ports)
 
 
-@pytest.mark.parametrize("far, multicast", [(False, False), pytest.param(True, False, marks=pytest.mark.variant),
-                                            pytest.param(False, True, marks=pytest.mark.variant)])
-def test_barriers(far, multicast, simulator, seed):
-    cfg = load_config("tiny").without_level2(far_registers=far, multicast=multicast, cores=1 + multicast)
+@pytest.mark.parametrize("multicast", [False, pytest.param(True, marks=pytest.mark.variant)])
+def test_barriers(multicast, simulator, seed):
+    cfg = load_config("tiny").without_level2(multicast=multicast, cores=1 + multicast)
     run_bench(Barriers(cfg), bench="heddle_verif.bench.barriers", cfg=cfg, simulator=simulator, seed=seed)
 
 

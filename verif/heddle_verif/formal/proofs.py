@@ -16,6 +16,7 @@ from .scoreboard import TokensSpec
 from .shared_bank import SharedBankSpec
 from .stream import StreamSpec
 from .tensor_copies import ArrivalMergeSpec, BoxWalkSpec, BurstRequestSpec, RowBurstsSpec, SlotRingSpec
+from .tmau_ports import BeatWriterSpec, ReadMergeSpec, WriteMergeSpec
 
 __all__ = ["PROOFS", "main"]
 
@@ -23,6 +24,7 @@ _STREAM = "order, nothing lost or doubled, capacity, stream rules"
 _TURNS = "nothing lost, every input in its turn, stream rules"
 _TOKENS = "no granule held by both units, instructions in flight are not lost"
 _SHARED = "each request is answered once, in order, within a bound of cycles, "
+_WRITES = "requests join without loss, each has its acknowledgement, stream rules"
 _ARBITER = "stream rules, order of write data, routing of answers"
 
 PROOFS = {proof.name: proof for proof in (
@@ -59,8 +61,6 @@ PROOFS = {proof.name: proof for proof in (
           bounded=6, cover=14, unbounded="pdr"),
     Proof(name="row_expander", make=RowExpanderSpec, says="number and addresses of rows, stream rules", bounded=3, cover=8,
           unbounded="pdr"),
-    Proof(name="row_expander_far", make=lambda: RowExpanderSpec(far=True), says="the same with far registers", bounded=3, cover=10,
-          unbounded="pdr"),
     Proof(name="burst_generator_64", make=lambda: BurstGeneratorSpec(64), says="bursts cover the transfer, never cross 512 bytes",
           bounded=5, cover=6, unbounded="pdr"),
     Proof(name="burst_generator_512", make=lambda: BurstGeneratorSpec(512), says="bursts cover the transfer, never cross 512 bytes",
@@ -81,6 +81,12 @@ PROOFS = {proof.name: proof for proof in (
           cover=8, unbounded="pdr"),
     Proof(name="burst_request", make=BurstRequestSpec, says="a request for every burst, in order, stream rules", bounded=5, cover=5,
           unbounded="induction 3"),
+    Proof(name="read_merge", make=ReadMergeSpec, says="requests join without loss, each reader has its words, stream rules", bounded=5,
+          cover=6, unbounded="pdr"),
+    Proof(name="write_merge", make=lambda: WriteMergeSpec(8), says=_WRITES, bounded=5, cover=5, unbounded="pdr"),
+    Proof(name="write_merge_1", make=lambda: WriteMergeSpec(1), says=_WRITES + "; one bus", bounded=5, cover=5, unbounded="pdr"),
+    Proof(name="beat_writer", make=BeatWriterSpec, says="each beat is reported once, in order, after its acknowledgement; credits",
+          bounded=6, cover=8, unbounded="pdr"),
     Proof(name="turns", make=lambda: TurnsSpec(4), says="one ready context is chosen, and none twice before one that waits", bounded=6,
           cover=6, unbounded="pdr"),
     Proof(name="turns_3", make=lambda: TurnsSpec(3), says="the same with three contexts", bounded=6, cover=6, unbounded="pdr"),
