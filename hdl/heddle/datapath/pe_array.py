@@ -66,8 +66,8 @@ class PEArray(Component):
 
     *Latency*: sums are in the product register file 6 + log2(``dot``) cycles after ``step``; ``done`` marks this cycle. After
     ``engine.step`` it is 4 + log2(``dot``) for all taps, two less for taps 2 and 3, one less for tap 1. Reads have
-    ``register_read_latency``. With ``lane_registers`` register slices everything reaches the PEs as many cycles later, and read data come
-    back twice as many cycles later; all relations above remain.
+    ``register_read_latency``. With ``lane_slices`` everything reaches the PEs as many cycles later, and read data come back twice as many
+    cycles later; all relations above remain.
 
     *Throughput*: one step a cycle.
 
@@ -203,4 +203,4 @@ class PEArray(Component):
 
     def _later(self, m, name, value, reset=False):
         """``value`` behind the register slices between the units and the PEs."""
-        return Stages(m, value, f"far_{name}", reset)[self.cfg.lane_registers]
+        return Stages(m, value, f"far_{name}", reset)[self.cfg.lane_slices]

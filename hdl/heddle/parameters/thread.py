@@ -49,6 +49,16 @@ class ThreadGroup(CoreGroup):
         return 3
 
     @property
+    def lane_slices(self) -> int:
+        """Register slices between the units and the PEs, in each direction."""
+        return int(self.far_registers)
+
+    @property
+    def register_read_latency(self) -> int:
+        """Cycles from the grant of a register read to its data."""
+        return 2 + 2 * self.lane_slices
+
+    @property
     def thread_overlap(self) -> bool:
         """Whether the thread unit overlaps operations: register reads of the next one and writes of the previous one with execution.
 

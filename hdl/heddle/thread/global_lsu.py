@@ -143,7 +143,8 @@ class GlobalLsu(Component):
     def _load_requests(self, m, wants):
         """Requests the load of the thread; returns whether it is requested in this cycle, and whether loads are outstanding."""
         cfg, request, answer, item = self.cfg, self.port.read_request, self.port.read_data, self._thread
-        m.submodules.loads = loads = Queue(data.StructLayout({"address": 32, **_lane(cfg)}), IN_FLIGHT)
+        # Ready for an answer in the cycle after its request.
+        m.submodules.loads = loads = Queue(data.StructLayout({"address": 32, **_lane(cfg)}), IN_FLIGHT, registered=False)
         m.d.comb += [
             request.valid.eq(wants & loads.i.ready & ~self.writes_pending), request.payload.address.eq(self._beat_address()),
             request.payload.beats_minus_one.eq(self._two_beats),

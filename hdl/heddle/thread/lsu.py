@@ -1,7 +1,6 @@
 """Load-store unit of the thread unit: address checks, shared-memory LSU and global LSU."""
 
 from amaranth import *
-from amaranth.lib import data
 from amaranth.lib.wiring import Component, In, Out, Signature, connect, flipped
 
 from ..constants import BANK_BYTES
@@ -15,16 +14,11 @@ from ..lib.swizzle import swizzled
 from ..parameters.thread import ThreadParameters
 from .address_check import AddressCheck
 from .global_lsu import GlobalLsu, WriteErrorStream
+from .micro_ops import micro_op_layout
 from .same_address import SameAddress
 from .shared_lsu import ArrivalPort, SharedLsu, SharedStatusPort, placement_layout
 
-__all__ = ["AccessFaultPort", "LoadStorePort", "LaneAddressPort", "LoadDataPort", "Lsu", "slot_step_layout"]
-
-
-def slot_step_layout(cfg):
-    """The micro-operation in the SIMD lanes: group, thread of the group when threads are served one at a time, word, and active threads."""
-    slots = min(cfg.thread_slots, cfg.threads)
-    return data.StructLayout({"group": range(cfg.thread_groups), "slot": range(slots), "word": 2, "last_word": 1, "active": slots})
+__all__ = ["AccessFaultPort", "LoadStorePort", "LaneAddressPort", "LoadDataPort", "Lsu"]
 
 
 def LoadStorePort(cfg):
@@ -33,14 +27,14 @@ def LoadStorePort(cfg):
     *Ports*:
     valid : Out(1)
         A micro-operation of a load or store is in the SIMD lanes.
-    step : Out(slot_step_layout(cfg))
+    step : Out(micro_op_layout(cfg))
         The micro-operation.
     taken : In(1)
         The micro-operation is over.
     stopped : In(1)
         The micro-operation is over without an access.
     """
-    return Signature({"valid": Out(1), "step": Out(slot_step_layout(cfg)), "taken": In(1), "stopped": In(1)})
+    return Signature({"valid": Out(1), "step": Out(micro_op_layout(cfg)), "taken": In(1), "stopped": In(1)})
 
 
 def LaneAddressPort(cfg):
@@ -131,8 +125,8 @@ class Lsu(Component):
     same : Out(1)
         With ``thread_overlap``: the operation loads from one address of shared memory for all threads.
     occupied : Out(1)
-        ``operation`` must not leave: its check is not over, groups of a load have not been requested, threads of global memory have not
-        been requested, or their loads are in flight. A store to shared memory may always leave.
+        ``operation`` must not leave: its check failed in this cycle, groups of a load are not requested after this cycle, threads of global
+        memory have not been requested, or their loads are in flight. A store to shared memory may always leave.
     shared : Out(SharedStatusPort())
         Accesses to shared memory in flight.
     arrived : Out(ArrivalPort(cfg))
@@ -198,7 +192,7 @@ class Lsu(Component):
         self._shared(m, gather, bad)
         self._global(m, gather, one, bad)
         self._return(m, gather, one)
-        m.d.comb += self.occupied.eq(~(self._stores & ~self._is_global) & (gather.occupied | one.occupied | self.fault.failing))
+        m.d.comb += self.occupied.eq(~(self._stores & ~self._is_global) & (~gather.i.ready | one.occupied | self.fault.failing))
         return m
 
     def _check(self, m, one):

@@ -10,7 +10,7 @@ from ..isa.encoding import Access, AluFunction, Space
 from ..parameters.thread import ThreadParameters
 from .micro_ops import MicroOps
 
-__all__ = ["OperandSequencer", "walk_kind", "walk_kind_layout"]
+__all__ = ["OperandSequencer", "operand_read_layout", "walk_kind", "walk_kind_layout"]
 
 # Operands of an operation. ``store``, ``accesses``: a store; a load or store. ``first``, ``second``: a and the other register are read
 # in every micro-operation. ``pairs``: the other register of two micro-operations is read at once. ``serial``: one thread at a time.
@@ -32,6 +32,15 @@ def walk_kind(cfg, operation):
         "pairs": store & vector & cfg.register_pairs, "serial": accesses & (operation.space == Space.GLOBAL),
         "words": Cat(word_by_word & vector, word_by_word & (access == Access.V4)),
     }
+
+
+def operand_read_layout(cfg):
+    """Register of a group of threads that is to be read.
+
+    ``number``: of a pair the lower one. ``second``: second operand of its micro-operation, or its data; else the first operand, or the
+    address. ``final``: the micro-operation, or with ``pairs`` two of them, have no further register.
+    """
+    return data.StructLayout({"group": range(cfg.thread_groups), "number": REGISTER_BITS, "second": 1, "final": 1})
 
 
 class OperandSequencer(Component):
@@ -59,16 +68,10 @@ class OperandSequencer(Component):
         The present register is left. A micro-operation without registers takes one ``advance`` too.
     cancel : In(1)
         The rest is left out.
-    group : Out(range(thread_groups))
-        Group of threads whose registers are read.
     needed : Out(1)
         A register is to be read now.
-    second : Out(1)
-        The register is the second operand of its micro-operation, or its data; else the first operand, or the address.
-    number : Out(REGISTER_BITS)
-        Number of the register; of a pair the lower one.
-    final : Out(1)
-        The micro-operation, or with ``kind.pairs`` two of them, have no further register.
+    read : Out(operand_read_layout(cfg))
+        The register.
     last : Out(1)
         The operation has no further register or micro-operation.
     done : Out(1)
@@ -90,11 +93,8 @@ class OperandSequencer(Component):
             "none": In(1),
             "advance": In(1),
             "cancel": In(1),
-            "group": Out(range(cfg.thread_groups)),
             "needed": Out(1),
-            "second": Out(1),
-            "number": Out(REGISTER_BITS),
-            "final": Out(1),
+            "read": Out(operand_read_layout(cfg)),
             "last": Out(1),
             "done": Out(1),
         })
@@ -102,23 +102,23 @@ class OperandSequencer(Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.steps = steps = MicroOps(self.cfg)
-        operation, kind, micro_op = self.operation, self.kind, steps.micro_op
+        operation, kind, read, micro_op = self.operation, self.kind, self.read, steps.micro_op
         need_first, first_is_over, word = Signal(), Signal(), Signal(2)
         m.d.comb += [
             need_first.eq(Mux(kind.accesses, (micro_op.slot == 0) & (micro_op.word == 0), kind.first)),
-            self.second.eq(first_is_over | ~need_first),
-            self.needed.eq(~self.second | kind.second),
-            self.final.eq(self.second | ~kind.second), self.last.eq(self.final & steps.last),
+            read.second.eq(first_is_over | ~need_first),
+            self.needed.eq(~read.second | kind.second),
+            read.final.eq(read.second | ~kind.second), self.last.eq(read.final & steps.last),
             word.eq(Mux(kind.pairs, micro_op.word << 1, micro_op.word)),
             # Vectors begin at a multiple of their length.
-            self.number.eq(Mux(~self.second, operation.a | micro_op.word, Mux(kind.store, operation.c | word, operation.b))),
+            read.number.eq(Mux(~read.second, operation.a | micro_op.word, Mux(kind.store, operation.c | word, operation.b))),
+            read.group.eq(micro_op.group),
             steps.start.eq(self.start), steps.none.eq(self.none), steps.cancel.eq(self.cancel),
             steps.serial.eq(kind.serial), steps.words.eq(Mux(kind.pairs, kind.words[1], kind.words)),
-            steps.advance.eq(self.advance & self.final),
-            self.group.eq(micro_op.group), self.done.eq(steps.done),
+            steps.advance.eq(self.advance & read.final), self.done.eq(steps.done),
         ]
         with m.If(self.advance):
-            m.d.sync += first_is_over.eq(~self.final)
+            m.d.sync += first_is_over.eq(~read.final)
         with m.If(self.start):
             m.d.sync += first_is_over.eq(0)
         return m

@@ -1,24 +1,15 @@
-"""Result bus of the SIMD lanes: shared multipliers and late results, result hazards and result routing."""
+"""Result bus of the SIMD lanes: shared multipliers and late results."""
 
 from amaranth import *
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out, Signature
 
-from ..isa.encoding import Access, AluFunction
+from ..isa.encoding import AluFunction
 from ..lib.onehot import select_one_hot
 from ..parameters.thread import ThreadParameters
 from .multiplier import MULTIPLIER_LATENCY, Multiplier
-from .shared_lsu import ArrivalPort
 
-__all__ = ["LateOperationPort", "LateResultPort", "LateStatusPort", "LateUsePort", "MultiplierOperandPort", "ResultBus", "ResultHazards",
-           "ResultRouting", "ResultWritePort", "alu_result_layout", "bus_step_layout", "destination_words"]
-
-LATE = (AluFunction.MUL, AluFunction.MULH, AluFunction.NARROW, AluFunction.SCALE)
-
-
-def alu_result_layout(cfg):
-    """ALU results of a group of threads: the group, and the 32-bit words and the half of its result buffers that take them."""
-    return data.StructLayout({"group": range(cfg.thread_groups), "words": 4, "buffer": 1})
+__all__ = ["LateOperationPort", "LateResultPort", "LateStatusPort", "LateUsePort", "MultiplierOperandPort", "ResultBus", "bus_step_layout"]
 
 
 def bus_step_layout(cfg):
@@ -106,27 +97,6 @@ def LateStatusPort():
         Half of the operation in write-back.
     """
     return Signature({"busy": Out(1), "landing": Out(1), "landing_buffer": In(1)})
-
-
-def ResultWritePort(cfg):
-    """Write of results to the result buffers of the SIMD lanes, seen from the result routing.
-
-    *Ports*:
-    slots : Out(slots)
-        Lanes that write their result buffer in this cycle.
-    group : Out(range(thread_groups))
-        Group of the entry.
-    words : Out(4)
-        32-bit words of the entry that are written. Load data go to all four.
-    current : Out(1)
-        The result is of the ALU or late, else load data.
-    buffer : Out(1)
-        With ``current``: half of the result buffers.
-    """
-    return Signature({
-        "slots": Out(min(cfg.thread_slots, cfg.threads)), "group": Out(range(cfg.thread_groups)), "words": Out(4), "current": Out(1),
-        "buffer": Out(1),
-    })
 
 
 class ResultBus(Component):
@@ -256,8 +226,10 @@ class ResultBus(Component):
         self._land(m, first, second)
 
     def _land(self, m, first, second):
-        """Results come in the order of the groups: the last one may come ``thread_groups`` - 2 cycles after the read of group 0."""
-        early, packing = self.cfg.thread_groups - 2, 2
+        """Results come in the order of the groups: the last one may come ``thread_groups`` - 2 cycles after the read of group 0, and in its
+        cycle with one group.
+        """
+        early, packing = max(self.cfg.thread_groups - 2, 0), 2
         far = [stage for cycles, stage in enumerate((second, first)) if cycles > early]
         far += [stage for cycles, stage in enumerate(reversed(self._products)) if cycles > early]
         far_to_pack = [stage for cycles, stage in enumerate(reversed(self._products)) if cycles <= early < cycles + packing]
@@ -266,156 +238,3 @@ class ResultBus(Component):
             return Cat(stage.slots.any() & (stage.buffer == self.status.landing_buffer) for stage in stages).any()
 
         m.d.comb += self.status.landing.eq(land(far) | (self.use.scale & land(far_to_pack)))
-
-
-def destination_words(operation, narrows):
-    """Mask of the four registers around ``dst`` that an operation writes; with ``narrows`` only one, whatever the access."""
-    place, access = operation.dst[:2], operation.access
-    vector = Mux(access == Access.V4, 0b1111, Mux(place[1], 0b1100, 0b0011))
-    return Mux(((access == Access.V2) | (access == Access.V4)) & ~narrows, vector, 1 << place)
-
-
-class ResultRouting(Component):
-    """Result routing: which SIMD lanes write which words of their result buffers, for ALU results, late results and load data.
-
-    ALU results and late results never come in the same cycle, nor does either with load data.
-
-    Parameters
-    ----------
-    cfg : ThreadParameters
-        ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
-
-    *Ports*:
-    i : In(stream.Signature(alu_result_layout(cfg), always_ready=True))
-        All lanes have an ALU result in the next cycle.
-    late : In(LateResultPort(cfg))
-        Late results of this cycle.
-    arrived : In(ArrivalPort(cfg))
-        Lanes whose load data are at the banks in this cycle.
-    o : Out(ResultWritePort(cfg))
-        Writes of the result buffers.
-    pending : Out(1)
-        Load data are written in this cycle; or ALU results, where a group read in this cycle could come before them.
-
-    *Latency*: late results are written in their cycle, ALU results one cycle after ``i``, load data one cycle after ``arrived``.
-
-    *Throughput*: one group a cycle, no back-pressure.
-
-    *Reset*: no data are in flight.
-    """
-
-    def __init__(self, cfg):
-        self.cfg = cfg = ThreadParameters.of(cfg)
-        super().__init__({
-            "i": In(stream.Signature(alu_result_layout(cfg), always_ready=True)),
-            "late": In(LateResultPort(cfg)),
-            "arrived": In(ArrivalPort(cfg)),
-            "o": Out(ResultWritePort(cfg)),
-            "pending": Out(1),
-        })
-
-    def elaborate(self, platform):
-        m = Module()
-        arrived, late = Signal.like(self.arrived.slots, name="arrived"), Signal()
-        arrived_group = Signal.like(self.arrived.group, name="group_of_arrived", reset_less=True)
-        m.d.sync += [arrived.eq(self.arrived.slots), arrived_group.eq(self.arrived.group)]
-        computed, result = Signal(name="was_computed"), Signal.like(self.i.payload, name="computed", reset_less=True)
-        m.d.sync += [computed.eq(self.i.valid), result.eq(self.i.payload)]
-        m.d.comb += [
-            late.eq(self.late.slots.any()),
-            self.o.current.eq(computed | late),
-            self.o.slots.eq(Mux(computed, ~0, self.late.slots | arrived)),
-            self.o.group.eq(Mux(late, self.late.group, Mux(computed, result.group, arrived_group))),
-            self.o.words.eq(Mux(computed, result.words, Mux(late, self.late.words, 0b1111))),
-            self.o.buffer.eq(Mux(computed, result.buffer, self.late.buffer)),
-            # Groups are written in order: write-back reads the last of several in a later cycle.
-            self.pending.eq(arrived.any() | (computed & (self.cfg.thread_groups == 1))),
-        ]
-        return m
-
-
-class ResultHazards(Component):
-    """Result hazards: which operation may compute in the SIMD lanes while results of its predecessor, in write-back, are in flight.
-
-    ALU results wait until load data have landed and no late results are in flight. Late results wait for the answers of loads only, and
-    for late results of another function: those of equal function come in order. The function of late results in flight is registered
-    here, so that another operation may enter the SIMD lanes.
-
-    Parameters
-    ----------
-    cfg : ThreadParameters
-
-    *Ports*:
-    load : In(1)
-        A micro-operation that computes or compares enters the SIMD lanes.
-    operation : In(LateOperationPort())
-        The operation in the SIMD lanes; the function is MOV unless its kind is ALU.
-    loads : In(1)
-        This operation is a load.
-    leave, buffer : In(1)
-        This operation goes to write-back in this cycle; half of the result buffers for its results.
-    pending : In(1)
-        Results of the operation in write-back are in flight.
-    requesting : In(1)
-        After this cycle, accesses to shared memory of the operation in write-back have answers or acknowledgements to come.
-    data_landing : In(1)
-        Such accesses, or their data, are in flight.
-    late : In(LateStatusPort())
-        Late results in flight; ``landing_buffer`` is the half of the operation in write-back.
-    o : Out(LateOperationPort())
-        Function of the micro-operation in the SIMD lanes and of the late results in flight.
-    may_compute : Out(1)
-        A micro-operation that computes may enter the SIMD lanes.
-    waiting_for_data : Out(1)
-        Load data of the operation in write-back are in flight, so no other loads may be requested.
-    keep_buffer : Out(1)
-        Load data still go to the half of the operation in write-back.
-    keep_control : Out(1)
-        Late results in flight need the present controls of the ALUs.
-    landing : Out(1)
-        Results of the operation in write-back are in flight, or its stores are not acknowledged.
-
-    *Latency*: outputs are combinational, ``o`` is registered with ``load``.
-
-    *Reset*: the operation in write-back is no load and has no late results.
-    """
-
-    def __init__(self, cfg):
-        ThreadParameters.of(cfg)
-        super().__init__({
-            "load": In(1),
-            "operation": In(LateOperationPort()),
-            "loads": In(1),
-            "leave": In(1),
-            "buffer": In(1),
-            "pending": In(1),
-            "requesting": In(1),
-            "data_landing": In(1),
-            "late": In(LateStatusPort()),
-            "o": Out(LateOperationPort()),
-            "may_compute": Out(1),
-            "waiting_for_data": Out(1),
-            "keep_buffer": Out(1),
-            "keep_control": Out(1),
-            "landing": Out(1),
-        })
-
-    def elaborate(self, platform):
-        m = Module()
-        now, kept = ([getattr(port, name) for name in port.signature.members] for port in (self.operation, self.o))
-        busy = self.late.busy
-        late, alike = Signal(), Signal()                            # the operation in the SIMD lanes: late, like those in flight
-        written_late, written_loads = Signal(), Signal()            # the operation in write-back
-        m.d.comb += [
-            late.eq(Cat(self.operation.function == function for function in LATE).any()),
-            alike.eq(Cat(value == other for value, other in zip(now, kept)).all()),
-            self.waiting_for_data.eq(self.pending & written_loads), self.keep_buffer.eq(self.waiting_for_data),
-            self.may_compute.eq(Mux(late, (alike | ~busy) & ~(self.waiting_for_data & self.requesting), ~busy & ~self.waiting_for_data)),
-            self.keep_control.eq(busy),
-            self.landing.eq(Mux(written_late, self.late.landing, self.data_landing)),
-        ]
-        with m.If(self.load):
-            m.d.sync += [output.eq(value) for output, value in zip(kept, now)]
-        with m.If(self.leave):
-            m.d.sync += [written_late.eq(late), written_loads.eq(self.loads), self.late.landing_buffer.eq(self.buffer)]
-        return m

@@ -87,7 +87,8 @@ class SharedLsu(Component):
 
     *Ports*:
     i : In(stream.Signature(group_access_layout(cfg)))
-        Accesses of groups of threads. At most two operations have accesses in flight.
+        Accesses of groups of threads. At most two operations have accesses in flight. ``ready`` without ``valid``: after this cycle no
+        thread is left that has not been requested.
     drop : In(1)
         The group that was taken in the cycle before is void; none comes in this cycle.
     hold : In(1)
@@ -100,8 +101,6 @@ class SharedLsu(Component):
         Lanes whose load data are in the answer of this cycle.
     place : Out(placement_layout).array(slots)
         Bank (none for other lanes) and byte offset of their data.
-    occupied : Out(1)
-        Threads of a group have not been requested.
     status : Out(SharedStatusPort())
         Requests and load data in flight.
     event_conflicts : Out(1)
@@ -129,7 +128,6 @@ class SharedLsu(Component):
             "bank_write": Out(SharedWritePort(cfg)),
             "arrived": Out(ArrivalPort(cfg)),
             "place": Out(placement_layout).array(slots),
-            "occupied": Out(1),
             "status": Out(SharedStatusPort()),
             "event_conflicts": Out(1),
         })
@@ -138,6 +136,7 @@ class SharedLsu(Component):
         m = Module()
         self._current = Signal(group_access_layout(self.cfg), name="current", reset_less=True)
         self._address = list(self._current.address)
+        self._occupied = Signal(name="occupied")                # threads of a group have not been requested
         self._take = Signal(name="take")                        # a group comes
         self._choose = Signal(name="choose")                    # the selected threads become a request
         self._first = Signal(self.slots, name="first")          # selected by its bank
@@ -148,7 +147,7 @@ class SharedLsu(Component):
         free = self._request(m)
         may = self._track(m)
         m.d.comb += [
-            self._choose.eq(self.occupied & ~self.drop & free & may & ~(self.hold & ~self._current.store)),
+            self._choose.eq(self._occupied & ~self.drop & free & may & ~(self.hold & ~self._current.store)),
             self.event_conflicts.eq((self._choose & self._left.any()) | ~free),
         ]
         return m
@@ -185,15 +184,15 @@ class SharedLsu(Component):
     def _enter(self, m):
         """The group whose threads are selected."""
         m.d.comb += [
-            self.i.ready.eq(~self.occupied | (self._choose & ~self._left.any())),
+            self.i.ready.eq(~self._occupied | (self._choose & ~self._left.any())),
             self._take.eq(self.i.valid & self.i.ready),
         ]
         with m.If(self._choose):
-            m.d.sync += [self._current.waiting.eq(self._left), self.occupied.eq(self._left.any())]
+            m.d.sync += [self._current.waiting.eq(self._left), self._occupied.eq(self._left.any())]
         with m.If(self.drop):
-            m.d.sync += self.occupied.eq(0)
+            m.d.sync += self._occupied.eq(0)
         with m.If(self._take):
-            m.d.sync += [self._current.eq(self.i.payload), self.occupied.eq(1)]
+            m.d.sync += [self._current.eq(self.i.payload), self._occupied.eq(1)]
 
     def _of_chosen(self, chosen, values):
         """Value of the selected thread. With one SIMD lane it is undefined without one, which avoids a reset of all registers."""
@@ -281,7 +280,7 @@ class SharedLsu(Component):
             ]
         waiting = self._count(m, requests)
         m.d.comb += [
-            self.status.waiting.eq(waiting | Mux(self.occupied, 1 << current.operation, 0)),
+            self.status.waiting.eq(waiting | Mux(self._occupied, 1 << current.operation, 0)),
             self.status.in_flight.eq(self.status.waiting | Mux(answer.valid, 1 << oldest.operation, 0)),
         ]
         return requests.i.ready & ~(waiting.any() & (storing ^ current.store))

@@ -242,7 +242,7 @@ class SlotResult(Component):
     form : In(form_layout)
         Form of the results of the operation in write-back.
     read : In(ResultReadPort(cfg))
-        Reads an entry.
+        Reads an entry; with one group also one that is written in this cycle.
     o : Out(8 * dot)
         Result of ``read.entry`` of the cycle before. Of no vector: the number of 8, 16 or 32 bits at the offset, extended, in every 32-bit
         part. Of a vector of 8 bytes: the half at the offset. Of 16 bytes: all. Parts above the lowest follow the multiple of ``dot`` bytes
@@ -293,11 +293,13 @@ class SlotResult(Component):
         return m
 
     def _entries(self, m, name, enable, value, entry):
-        """Memory of one part of the entries; returns its value for ``entry``."""
+        """Memory of one part of the entries; returns its value for ``entry``, with one group also in the cycle of its write."""
         m.submodules[name] = entries = Memory(shape=len(value), depth=2 * self.cfg.thread_groups, init=[])
         write, read = entries.write_port(), entries.read_port(domain="comb")
         m.d.comb += [write.addr.eq(self.store.entry), write.en.eq(enable), write.data.eq(value), read.addr.eq(entry)]
-        return read.data
+        if self.cfg.thread_groups > 1:
+            return read.data
+        return Mux(enable & (self.store.entry == entry), value, read.data)
 
     def _selection(self, offset):
         """Byte, half, word and pair of words of an entry."""

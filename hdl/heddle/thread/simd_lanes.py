@@ -1,7 +1,7 @@
 """All SIMD lanes of the thread unit with their common controls."""
 
 from amaranth import *
-from amaranth.lib.wiring import Component, In, Out, Signature, connect, flipped
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from ..constants import BANK_BYTES, BANKS
 from ..interfaces.layouts import ThreadKind, thread_operation_layout
@@ -11,31 +11,13 @@ from ..lib.shared_module import SharedModule
 from ..parameters.thread import ThreadParameters
 from .alu import AluDecode, alu_control_layout
 from .lsu import LaneAddressPort, LoadDataPort
+from .micro_op_issue import StepLoadPort
 from .operand_fetch import OperandQueuePort
-from .result_bus import LateOperationPort, LateUsePort, MultiplierOperandPort, ResultWritePort
+from .result_bus import LateOperationPort, LateUsePort, MultiplierOperandPort
+from .result_routing import ResultWritePort
 from .simd_lane import ResultReadPort, SlotOperands, SlotResult, form_layout
 
-__all__ = ["SimdLanes", "StepLoadPort"]
-
-
-def StepLoadPort(cfg):
-    """Loads of the operands of a micro-operation, seen from the control of the SIMD lanes.
-
-    *Ports*:
-    step : Out(1)
-        The operands of a micro-operation become a and b, and its function the controls of the ALUs; a is zero where it does not count.
-    address : Out(1)
-        With ``step``: the first operand makes the address.
-    other : Out(1)
-        With ``step`` and ``register_pairs``: the data are the other register of a pair.
-    group : Out(range(thread_groups))
-        Group of the micro-operation.
-    keep_control : Out(1)
-        ``step`` leaves the controls of the ALUs, which late results in flight need.
-    """
-    return Signature({
-        "step": Out(1), "address": Out(1), "other": Out(1), "group": Out(range(cfg.thread_groups)), "keep_control": Out(1),
-    })
+__all__ = ["SimdLanes"]
 
 
 class SimdLanes(Component):
@@ -59,6 +41,8 @@ class SimdLanes(Component):
         With ``register_pairs``: the other registers of pairs.
     load : In(StepLoadPort(cfg))
         Loads of the operands of a micro-operation.
+    keep_control : In(1)
+        ``load.step`` leaves the controls of the ALUs, which late results in flight need.
     keep_buffer : In(1)
         Load data of the operation in write-back are in flight, so further data go to its half of the result buffer.
     leave : In(1)
@@ -107,6 +91,7 @@ class SimdLanes(Component):
             "operand": In(32).array(slots),
             **({"operand_second": In(32).array(slots)} if cfg.register_pairs else {}),
             "load": In(StepLoadPort(cfg)),
+            "keep_control": In(1),
             "keep_buffer": In(1),
             "leave": In(1),
             "buffer": In(1),
@@ -192,7 +177,7 @@ class SimdLanes(Component):
             decode.compare.eq(operation.compare), decode.unsigned.eq(operation.unsigned),
             decode.comparing.eq(operation.kind == ThreadKind.COMPARE),
         ]
-        with m.If(self.load.step & ~self.load.keep_control):
+        with m.If(self.load.step & ~self.keep_control):
             m.d.sync += control.eq(decode.control)
             with m.If(~self._computes):
                 m.d.sync += [control[name].eq(0) for name in (

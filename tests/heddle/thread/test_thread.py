@@ -24,10 +24,9 @@ UNITS = [pytest.param(load_config("tiny"), id="tiny", marks=pytest.mark.smoke),
          pytest.param(NARROW, id="narrow", marks=pytest.mark.variant),
          pytest.param(NARROW.replace(name="single", thread_slots=1, dot=8, factor_words=32), id="single",
                       marks=pytest.mark.variant),
-         pytest.param(NARROW.replace(name="far", thread_slots=1, dot=8, factor_words=32, fetch_words=1, far_registers=True), id="far",
-                      marks=pytest.mark.variant),
          pytest.param(MIDDLE, id="middle", marks=pytest.mark.variant),
          pytest.param(WIDE, id="wide", marks=pytest.mark.variant)]
+FAR = NARROW.replace(name="far", thread_slots=1, dot=8, factor_words=32, fetch_words=1, far_registers=True)
 
 
 @pytest.mark.smoke
@@ -36,14 +35,13 @@ def test_alu(simulator, seed):
     assert result["tests"] == 23
 
 
-@pytest.mark.parametrize("cfg", [*UNITS, pytest.param(NARROW.replace(name="far_pair", far_registers=True), id="far_pair",
-                                                      marks=pytest.mark.variant)])
-def test_gather(cfg, simulator, seed):
+@pytest.mark.parametrize("cfg", UNITS)
+def test_shared_lsu(cfg, simulator, seed):
     result = run_bench(SharedLsu(cfg), bench="heddle_verif.bench.shared_lsu", cfg=cfg, simulator=simulator, seed=seed)
     assert result["tests"] == 19
 
 
-@pytest.mark.parametrize("cfg", UNITS)
+@pytest.mark.parametrize("cfg", [*UNITS, pytest.param(FAR, id="far", marks=pytest.mark.variant)])
 def test_unit(cfg, simulator, seed):
     result = run_bench(ThreadUnit(cfg), bench="heddle_verif.bench.thread", cfg=cfg, simulator=simulator, seed=seed)
     assert result["tests"] == 22

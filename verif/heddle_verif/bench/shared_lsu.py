@@ -104,7 +104,7 @@ class Model:
         room = self.group is None or (choose and not left)
         waiting = {request.group.operation for request in remaining} | ({self.group.operation} if self.group else set())
         outputs = {
-            "i__ready": room, "occupied": self.group is not None, "status__waiting": bits(waiting),
+            "i__ready": room, "status__waiting": bits(waiting),
             "status__in_flight": bits(waiting | ({oldest.group.operation} if inputs.answer else set())),
             "event_conflicts": refused or (choose and bool(left)), "asked": self.at_port,
             "returning": returning, "group": oldest.group.number if oldest else None,
@@ -231,7 +231,7 @@ class LsuBench(Bench):
                       {b for b in range(BANKS) if answer["bank"] >> b & 1}, bool(answer["last"]), bool(self._value("bank_write__written")))
 
     def _compare(self, expected):
-        for name in ("i__ready", "occupied", "event_conflicts"):
+        for name in ("i__ready", "event_conflicts"):
             assert self._value(name) == expected[name], f"{name} is {self._value(name)}"
         for name in ("status__waiting", "status__in_flight"):
             wanted = bits({number % 2 for number in range(self.numbers + 1) if expected[name] >> number & 1})

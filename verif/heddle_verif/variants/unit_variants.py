@@ -83,7 +83,7 @@ UNITS = {
                         night="profile=(banks|operations)|repeats|every_merge|first_step|errors", quick={"base": "repeats"}),
     "pe": Unit(make=PE, bench="pe", configurations=_scaled("tiny", "base", "large", "quad", "resident64", "small", "small_all")),
     "thread_unit": Unit(make=ThreadUnit, bench="thread", configurations=SCALED, simulator="verilator"),
-    "shared_lsu": Unit(make=SharedLsu, bench="shared_lsu", configurations=_scaled("tiny", "base", "resident64", "small", "small_all")),
+    "shared_lsu": Unit(make=SharedLsu, bench="shared_lsu", configurations=_scaled("tiny", "base", "resident64", "small")),
     "tmau": Unit(make=Tmau, bench="tmau", simulator="verilator",
                       configurations=_scaled("tiny", "base", "large", "quad", "resident64", "small", "small_all")),
     "tensor_copies": Unit(make=Tmau, bench="tensor_copies", configurations=_scaled("tiny", "base", "large", "quad", "small_all"),
