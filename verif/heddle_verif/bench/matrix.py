@@ -12,7 +12,7 @@ from heddle.isa.error_codes import ErrorCode
 from heddle.lib.swizzle import swizzles
 from heddle_sim.golden.matrix import MatrixOperation, matrix_steps
 
-from ..stimulus.swizzles import modes_of
+from ..stimulus.swizzles import modes_of, random_mode
 from .matrix_workload import begin, group_size
 from .register_access import ProductWrite, Read
 
@@ -393,6 +393,8 @@ async def errors(dut):
             values |= {"base": values["base"] // ROW_BYTES * ROW_BYTES + ROW_BYTES - cfg.dot * random.randrange(1, 3)}
         else:
             fixed = {}
+        if kind < 4:
+            fixed["swizzle"] = random_mode(random, cfg)
         bench.issue(MatrixOperation(**values) if values else work.operation(**fixed))
     await bench.idle()
     expected = {ErrorCode.MISALIGNED, ErrorCode.OUT_OF_RANGE, ErrorCode.PRODUCT_RANGE, *[ErrorCode.PANEL_RANGE] * bool(swizzles(cfg))}
@@ -422,7 +424,9 @@ async def stop_discards(dut):
         for number in range(4):
             # Without lanes the operation that is cut changes nothing, at whatever step.
             values = vars(work.operation(columns=everything, k_length=15, lanes=~everything))
-            bench.issue(MatrixOperation(**values | (work.transposed(values) if number % 2 and work.cfg.transpose else {})))
+            if number % 2 and work.cfg.transpose:
+                values |= work.transposed(values) | {"swizzle": random_mode(work.random, work.cfg)}
+            bench.issue(MatrixOperation(**values))
         await bench.source_i.drained()
         await ClockCycles(dut.clk, delay + 1)
         dut.stop.value = 1
