@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from amaranth.asserts import AnySeq
+from amaranth.asserts import AnyConst, AnySeq
 from amaranth.hdl import Assert, Assume, Cover, Module, Mux, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import Component
@@ -58,10 +58,15 @@ class SharedMemorySpec(Component):
 
     The next request of the port is accepted from that cycle on, not before, so that answers have the order of the requests. All banks of
     a request at port n, readers first, have granted at most ``patience`` + n cycles after its transfer. At port 0 it is one cycle for
-    each other port. Environment: streams keep to the rules, a request has a bank.
+    each other port.
+
+    With ``contents`` instead a bit of a word anywhere: a read that is transferred when no write of that bit is without acknowledgement, and
+    that is answered before the next one is transferred, finds what the last one wrote. Environment: streams keep to the rules, a request
+    has a bank.
     """
 
-    def __init__(self, patience, shared_writes, readers=2, writers=1):
+    def __init__(self, patience, shared_writes, readers=2, writers=1, contents=False):
+        self._contents = contents
         self._cfg = replace(MemoryParameters.of(load_config("tiny")), shared_memory_kib=1, shared_writes=shared_writes,
                             bank_patience=patience)
         self._readers, self._writers = readers, writers
@@ -70,6 +75,7 @@ class SharedMemorySpec(Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.dut = dut = SharedMemory(self._cfg, self._readers, self._writers)
+        answered = (lambda *arguments: None) if self._contents else self._answered
         for number, port in enumerate([*dut.read, *dut.write]):
             any_stream(m, port.request, f"request_{number}")
             banks = port.request.payload.bank
@@ -79,11 +85,13 @@ class SharedMemorySpec(Component):
             if number < self._readers:
                 answer = Mux(port.answer.valid, port.answer.payload.bank, 0)
                 m.d.comb += Assert(port.answer.valid == answer.any())
-                self._answered(m, number, port.request, answer, Mux(port.answer.valid, port.answer.payload.last, 0), most)
+                answered(m, number, port.request, answer, Mux(port.answer.valid, port.answer.payload.last, 0), most)
             else:
                 if self._cfg.shared_writes == 1:
                     m.d.comb += Assume((banks & (banks - 1)) == 0)
-                self._answered(m, number, port.request, port.written, port.written, most)
+                answered(m, number, port.request, port.written, port.written, most)
+        if self._contents:
+            self._bit(m, dut)
         return m
 
     def _answered(self, m, number, request, answer, last, most):
@@ -98,3 +106,36 @@ class SharedMemorySpec(Component):
             Cover(last & (age == most + 1)), Cover(last & (age == 1) & accepted),
         ]
         m.d.sync += [left.eq(Mux(accepted, whole, remains)), age.eq(Mux(accepted, 1, age + (age != most + 2)))]
+
+    def _bit(self, m, dut):
+        """Bit 0 of any word, as the ports write and read it."""
+        bank, row, known, value = Signal(3), Signal(self._cfg.row_bits), Signal(), Signal()     # the last write is in memory; what it wrote
+        m.d.comb += [bank.eq(AnyConst(len(bank))), row.eq(AnyConst(len(row)))]
+        begins, waits, mixed, now = Signal(len(dut.write)), Signal(len(dut.write)), Signal(), Signal(len(dut.write))
+        written = Signal(len(dut.write))
+        for number, port in enumerate(dut.write):
+            request = port.request.payload
+            line = bank if len(request.row) == BANKS else 0
+            hits = request.bank.bit_select(bank, 1) & (request.row[line] == row) & request.mask[line][0]
+            m.d.comb += [
+                begins[number].eq(port.request.valid & port.request.ready & hits), written[number].eq(waits[number] & port.written),
+            ]
+            with m.If(begins[number]):
+                m.d.sync += now[number].eq(request.data[line][0])
+        left = waits & ~written
+        settled = written.any() & ~left.any() & ~mixed
+        found, sure = Signal(), Signal()        # in this cycle
+        m.d.comb += [sure.eq((known | settled) & ~begins.any()), found.eq(Mux(settled, (written & now).any(), value))]
+        m.d.sync += [
+            waits.eq(left | begins), known.eq(sure), value.eq(found),
+            mixed.eq((left | begins).any() & (mixed & left.any() | begins.any() & left.any() | ((begins & (begins - 1)) != 0))),
+        ]
+        for number, port in enumerate(dut.read):
+            request, answer = port.request.payload, port.answer
+            watched, expected = Signal(name=f"watched_{number}"), Signal(name=f"expected_{number}")
+            comes = watched & answer.valid & answer.payload.bank.bit_select(bank, 1)
+            with m.If(port.request.valid & port.request.ready):
+                m.d.sync += [watched.eq(sure & request.bank.bit_select(bank, 1) & (request.row[bank] == row)), expected.eq(found)]
+            with m.Elif(begins.any() | comes):
+                m.d.sync += watched.eq(0)
+            m.d.comb += [Assert(~comes | (answer.payload.data[bank][0] == expected)), Cover(comes & expected)]

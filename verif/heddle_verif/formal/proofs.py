@@ -25,6 +25,7 @@ _TURNS = "nothing lost, every input in its turn, stream rules"
 _TOKENS = "no granule held by both units, instructions in flight are not lost"
 _SHARED = "each request is answered once, in order, within a bound of cycles, "
 _WRITES = "requests join without loss, each has its acknowledgement, stream rules"
+_CONTENTS = "a read sees what was acknowledged before it"
 _ARBITER = "stream rules, order of write data, routing of answers"
 
 PROOFS = {proof.name: proof for proof in (
@@ -51,6 +52,10 @@ PROOFS = {proof.name: proof for proof in (
     Proof(name="shared_memory_4", make=lambda: SharedMemorySpec(4, 8), says=_SHARED + "patience 4", bounded=8, cover=14, unbounded="pdr"),
     Proof(name="shared_memory_bus", make=lambda: SharedMemorySpec(2, 1, writers=2), says=_SHARED + "one bus for writes, patience 2",
           bounded=8, cover=14, unbounded="pdr"),
+    Proof(name="shared_memory_contents", make=lambda: SharedMemorySpec(2, 8, contents=True), says=_CONTENTS, bounded=3, cover=6,
+          unbounded="pdr"),
+    Proof(name="shared_memory_bus_contents", make=lambda: SharedMemorySpec(2, 1, writers=2, contents=True),
+          says=_CONTENTS + ", one bus for writes", bounded=3, cover=6, unbounded="pdr"),
     Proof(name="axi_master", make=AxiMasterSpec, says="AXI4 channel rules, 4 KiB, wlast, answers taken", bounded=5, cover=8,
           unbounded="pdr", nightly=True),
     Proof(name="arbiter_4", make=lambda: GlobalArbiterSpec(4), says=_ARBITER + ", 4 writes ahead", bounded=5, cover=10, unbounded="pdr"),

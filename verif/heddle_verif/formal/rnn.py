@@ -86,11 +86,11 @@ class BankReaderSpec(Component):
             Assert(waiting <= READ_AHEAD), Assert(request.payload.bank == 1 << bank), Cover(answer.valid & (waiting == READ_AHEAD)),
         ]
         m.d.sync += [waiting.eq(waiting + accepted - answer.valid), oldest.eq(Mux(waiting == 0, bank, oldest + answer.valid))]
-        self._leave(m, dut, bank)
+        self._leave(m, dut, bank, waiting)
         return m
 
-    def _leave(self, m, dut, bank):
-        """Words that leave."""
+    def _leave(self, m, dut, bank, waiting):
+        """Words that leave, and the end of a transfer."""
         transfer, o = dut.transfer, dut.o
         number, place, held = Signal(self.BITS), Signal(self.BITS), Signal()
         left, marked, stopped = Signal(), Signal(), Signal()        # in the cycle before
@@ -104,13 +104,15 @@ class BankReaderSpec(Component):
                 m.d.sync += number.eq(transfer.first)
         m.d.comb += [
             Assert(o.taken == (o.valid & ~held)), Assert(~o.valid | ((o.data[:self.BITS] == number) & (o.at == place))),
-            Assert(transfer.busy | (number == bank)), Assert(~left | (marked == ~transfer.busy) | stopped),
-            Assert(~(left & marked & transfer.busy)), Cover(left & marked & (place == 5)), Cover(dut.outside & o.valid),
+            Assert(transfer.busy | (number == bank)),
+            Assert(~transfer.busy | waiting.any() | o.valid | dut.bank.request.valid | dut.outside),
+            Assert(~left | (marked == ~transfer.busy) | stopped), Assert(~(left & marked & transfer.busy)),
+            Cover(left & marked & (place == 5)), Cover(dut.outside & o.valid),
         ]
 
 
 class OutputWriterSpec(Component):
-    """An item of two banks is one request for both, or with one bus for writes two requests; one outside of memory is none.
+    """An item of two banks is one request for both, or with one bus for writes two requests; one outside of memory is none and a fault.
 
     No more requests are without acknowledgement than are counted, and ``busy`` says whether one is. Environment: streams keep to the
     rules; acknowledgements come when they please.
@@ -126,7 +128,9 @@ class OutputWriterSpec(Component):
         request, address, whole = dut.bank.request, dut.i.payload.address, self._cfg.shared_writes != 1
         any_stream(m, dut.i, "i")
         m.d.comb += [request.ready.eq(AnySeq(1)), dut.bank.written.eq(AnySeq(1)), dut.stop.eq(AnySeq(1)), Assume(address[:4] == 0)]
-        require(m, request, "request")
+        waits, before = Signal(), Signal(BANKS)     # rules of streams: the banks; rows and data are those of the item, which stays
+        m.d.sync += [waits.eq(request.valid & ~request.ready), before.eq(request.payload.bank)]
+        m.d.comb += [Assert(~waits | (request.valid & (request.payload.bank == before))), Cover(waits & request.ready)]
         accepted, taken = request.valid & request.ready, dut.i.valid & dut.i.ready
         missing, again = Signal(range(UNACKNOWLEDGED + 2)), Signal()        # without acknowledgement; the first half is accepted
         outside = address > self._cfg.shared_bytes - 32
@@ -136,6 +140,12 @@ class OutputWriterSpec(Component):
             Assert(taken == (dut.i.valid & (outside | (accepted & (again | whole))))), Assert(~(request.valid & outside)),
             Cover(missing == UNACKNOWLEDGED), Cover(taken & outside),
         ]
+        failed, place = Signal(), Signal(len(address), reset_less=True)
+        with m.If(taken & outside & ~failed):
+            m.d.sync += [failed.eq(1), place.eq(address)]
+        with m.If(dut.stop):
+            m.d.sync += failed.eq(0)
+        m.d.comb += [Assert(dut.fault == failed), Assert(~failed | (dut.fault_value == place))]
         halves = [self._half(m, dut, number) for number in (0, 1)]
         if whole:
             asked = halves[0] | halves[1]
@@ -146,15 +156,14 @@ class OutputWriterSpec(Component):
         return m
 
     def _half(self, m, dut, half):
-        """The bank of half an item, one hot; where it is requested, row and data (eight of the bits) are those of the half."""
+        """The bank of half an item, one hot; in any bank row and data (eight of the bits) are those of the half that is requested."""
         payload, item = dut.bank.request.payload, dut.i.payload
-        place = Signal(len(item.address), name=f"place_{half}")
-        m.d.comb += [place.eq(item.address + 16 * half), Cover(dut.bank.request.valid & (place[4:7] == 0))]
-        for bank in range(BANKS):
-            line = bank % len(payload.row)
-            with m.If(dut.bank.request.valid & payload.bank[bank] & (place[4:7] == bank)):
-                m.d.comb += [
-                    Assert(payload.row[line] == place[7:7 + len(payload.row[line])]), Assert(payload.mask[line].all()),
-                    Assert(payload.data[line][::16] == Cat(item.elements)[128 * half:128 * (half + 1):16]),
-                ]
-        return (1 << place[4:7])[:BANKS]
+        word, bank = Signal(3 + self._cfg.row_bits, name=f"word_{half}"), Signal(3, name=f"bank_{half}")
+        m.d.comb += [word.eq(item.address[4:] + half), bank.eq(AnyConst(3)), Cover(dut.bank.request.valid & (word[:3] == 0))]
+        line = bank if len(payload.row) == BANKS else 0
+        with m.If(dut.bank.request.valid & payload.bank.bit_select(bank, 1) & (word[:3] == bank)):
+            m.d.comb += [
+                Assert(payload.row[line] == word[3:]), Assert(payload.mask[line].all()),
+                Assert(payload.data[line][::16] == Cat(item.elements)[128 * half:128 * (half + 1):16]),
+            ]
+        return (1 << word[:3])[:BANKS]
