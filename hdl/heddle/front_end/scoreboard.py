@@ -16,6 +16,13 @@ token_layout = data.StructLayout({
 })
 
 
+# Register groups of all operations in flight of a unit.
+held_layout = data.StructLayout({
+    "product": TOKEN_GRANULES,
+    "factor": TOKEN_GRANULES,
+    "kept_factor": TOKEN_GRANULES,  # of the operations that do not complete in this cycle
+})
+
 # What the scoreboard knows of an operation.
 hazard_layout = data.StructLayout({
     "token": token_layout,
@@ -40,8 +47,7 @@ class _InFlight(Component):
         self._depth, self._merge, self._ahead, self._count_bits = depth, merge, ahead, count_bits
         super().__init__({
             "add": In(1), "token": In(token_layout), "flag": In(1), "done": In(1), "clear": In(1),
-            "held": Out(token_layout),      # union over all entries
-            "kept": Out(TOKEN_GRANULES),    # factor register groups of the entries that are not released in this cycle
+            "held": Out(held_layout),
             "flags": Out(1),                # an operation in flight was added with ``flag``
             "full": Out(1),                 # no entry is free for ``token``
             "tight": Out(1),                # fewer than two entries are free
@@ -99,7 +105,7 @@ class _InFlight(Component):
                 m.d.sync += entry.count.eq(entry.count - 1)
         if self._merge and self._ahead:     # in the next cycle
             m.d.sync += joinable.eq((used & youngest & ~released & (shrunk | ~full_count)).any() & ~self.clear)
-        m.d.comb += self.kept.eq(any_of(Mux(released[index], 0, entry.token.factor) for index, entry in enumerate(groups)))
+        m.d.comb += self.held.kept_factor.eq(any_of(Mux(released[index], 0, entry.token.factor) for index, entry in enumerate(groups)))
         with m.If(released.any()):
             m.d.sync += oldest.eq(Cat(oldest[-1], oldest[:-1]))
         with m.If(self.clear):
@@ -202,7 +208,7 @@ class Scoreboard(Component):
         # Groups of an ``mm`` that was dispatched before loads to them; newer loads wait for it.
         awaited, remaining = Signal(TOKEN_GRANULES), Signal(TOKEN_GRANULES)
         m.d.comb += [
-            remaining.eq((awaited | Mux(self.add & for_matrix, token.factor, 0)) & thread.kept),
+            remaining.eq((awaited | Mux(self.add & for_matrix, token.factor, 0)) & thread.held.kept_factor),
             self.matrix_hold.eq(remaining.any()),
         ]
         m.d.sync += awaited.eq(Mux(self.clear, 0, remaining))

@@ -59,7 +59,7 @@ class ResultHazards(Component):
     """
 
     def __init__(self, cfg):
-        ThreadParameters.of(cfg)
+        self.cfg = cfg = ThreadParameters.of(cfg)
         super().__init__({
             "load": In(1),
             "operation": In(LateOperationPort()),
