@@ -195,7 +195,8 @@ class MatrixBench(Bench):
         request, = self.signals("bank__request")
         assert self.cfg.fetch_slots > 1 or request & (request - 1) == 0, f"more than one bank asked for: {request:#x}"
         assert not (self.held_before and request), "a bank is asked for in the cycle after hold"
-        held, self.held_before = self.held_before and bool(self.in_flight), bool(self.dut.hold.value)
+        holding, self.held_before = self.held_before, bool(self.dut.hold.value)
+        held = holding and bool(self.in_flight)
         self.held += held
         self.stalled["hold"] = self.cycle if held else self.stalled["hold"]
         if self.cfg.banks_known_ahead:
@@ -205,17 +206,18 @@ class MatrixBench(Bench):
         read, self.granted = self.granted, []
         blocks = int(self.dut.events__matrix_blocks.value)
         self.blocks += blocks
-        self._sample_pause(request, read, blocks)
+        self._sample_pause(request, read, blocks, holding)
         steps, bubbles, conflicts = self.signals("events__matrix_steps", "events__matrix_bubbles", "events__matrix_bank_conflicts")
         self.steps, self.bubbles, self.conflicts = self.steps + steps, self.bubbles + bubbles, self.conflicts + conflicts
         if steps or read:
             self.progress()
 
-    def _sample_pause(self, request, read, blocks):
-        """What was read in the cycle before counts, unless that was a pause: then nothing was taken, and it is asked for again."""
+    def _sample_pause(self, request, read, blocks, holding):
+        """What was read in the cycle before counts, unless that was a pause: then nothing was taken, and it is asked for again, at once
+        unless a hold follows."""
         before, read_before = self.asked
         if read_before and not blocks:
-            assert request == before, f"banks {before:#x} were asked for in a pause, then {request:#x}"
+            assert request == (0 if holding else before), f"banks {before:#x} were asked for in a pause, then {request:#x}"
             self.paused += 1
         else:
             self.reads += read_before
