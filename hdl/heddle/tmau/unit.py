@@ -98,7 +98,7 @@ class Tmau(Component):
     i_multicast : In(stream.Signature(multicast_beat_layout(cfg)))
         Beats of multicast loads for this core. Only with ``cfg.multicast``.
     events : Out(EventPort(TMAU_EVENTS))
-        ``copy_bank_conflicts``: in the cycle before, shared memory did not accept a request, as an earlier one waited for its banks.
+        ``copy_bank_conflicts``: in the cycle before, a port of shared memory was not ready, as a request waited for its banks.
 
     *Latency*: ``request_latency`` (5) cycles from ``i_operation`` to the first read request, for ``cfg.copy_queue`` of at least 3; one
     less with ``cfg.tensors``. From ``i_tensor`` rank + 3 cycles on a descriptor hit, one more with interleave. ``write_latency`` (3)
@@ -144,6 +144,21 @@ class Tmau(Component):
             "i_multicast": In(stream.Signature(multicast_beat_layout(cfg))),
         } if cfg.multicast else {}))
 
+    @property
+    def request_latency(self):
+        """Cycles from an operation to its first read request, when nothing waits."""
+        return 5 - self.cfg.tensors
+
+    @property
+    def read_latency(self):
+        """Cycles from a store to its first read request at shared memory, when nothing waits."""
+        return 4 + READ_CYCLES + self.cfg.tmau_slices
+
+    @property
+    def write_latency(self):
+        """Cycles from a beat of read data to its write request, when nothing waits."""
+        return WRITE_CYCLES + self.cfg.tmau_slices
+
     def elaborate(self, platform):
         m = Module()
         m.submodules.check = check = RequestCheck(self.cfg)
@@ -181,21 +196,6 @@ class Tmau(Component):
         connect(m, tensors.o_sized, flipped(self.o_sized))
         connect_members(m, flipped(self), tensors, ("invalidate", "invalidate_address", "stop"))
         return tensors
-
-    @property
-    def request_latency(self):
-        """Cycles from an operation to its first read request, when nothing waits."""
-        return 5 - self.cfg.tensors
-
-    @property
-    def read_latency(self):
-        """Cycles from a store to its first read request at shared memory, when nothing waits."""
-        return 4 + READ_CYCLES + self.cfg.tmau_slices
-
-    @property
-    def write_latency(self):
-        """Cycles from a beat of read data to its write request, when nothing waits."""
-        return WRITE_CYCLES + self.cfg.tmau_slices
 
     def _memories(self, m, load, store, arrivals):
         """Memory ports and barrier updates of the engines: direct, or shared with the local DMA, which is returned."""
