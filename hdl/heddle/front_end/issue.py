@@ -151,6 +151,7 @@ class Issue(Component):
         self._guarded_before = Signal()     # its guard held a cycle before; the word of a copy of blocks comes before its valid
         self._passes = Signal()             # the condition of a ``wait`` or ``barrier.wait`` held a cycle before
         self._fail = Signal()               # the instruction raises an error
+        self._copy_turn = Signal()          # all operations before are dispatched, and no ``mm`` among them awaits loads of its factors
         instruction, word = self.i.payload, self.i.payload.word
 
         always = Cat(self._uniform_predicates, 1)
@@ -168,7 +169,7 @@ class Issue(Component):
         # Not qualified by ``i.valid``, because ``leave`` is on the longest paths.
         m.d.comb += self._leave.eq(instruction.at_once | ~instruction.legal | ~self.active | self._passes
                                    | ((instruction.for_thread | instruction.for_matrix) & self._gate.i.ready)
-                                   | (instruction.for_copy & (~self._guarded_before | (self.o_copy.ready & ~self._gate.waiting)))
+                                   | (instruction.for_copy & (~self._guarded_before | (self.o_copy.ready & self._copy_turn)))
                                    | self._tensor_leaves(instruction))
         m.d.sync += [self._guarded_before.eq(self._guarded), self._passes.eq(0)]
         self._values(m, instruction, word)
@@ -182,6 +183,7 @@ class Issue(Component):
             self._uniform(m, word)
             self._barriers(m, word)
         self._operations(m, instruction)
+        m.d.comb += self._copy_turn.eq(~self._gate.waiting & ~(self._gate.matrix_hold if self.cfg.issue_ahead else 0))
         self._copy(m, instruction, word)
         if self.cfg.tensors:
             self._tensor(m, instruction, word)
@@ -368,10 +370,11 @@ class Issue(Component):
     def _copy(self, m, instruction, word):
         """Copies of blocks and rows, whose guards are uniform and whose registers were read at decode: no scoreboard is needed.
 
-        Copies do not pass a pending operation: a program may conclude from an issued store that earlier reads of memory are over.
+        Copies do not pass a pending operation, nor an ``mm`` that awaits loads of its factors. So a program may conclude from an issued
+        store that earlier reads of memory are over, and from an issued ``mm`` that the loads of its factors are.
         """
         operation, first, fields = self.o_copy.payload, self.o_copy.payload.first, word.modifiers.copy
-        offered = self._execute & instruction.for_copy & self._guarded_before & ~self._gate.waiting & ~self._refused(instruction)
+        offered = self._execute & instruction.for_copy & self._guarded_before & self._copy_turn & ~self._refused(instruction)
         refused = offered & ~self.o_copy.ready
         m.d.comb += [self.o_copy.valid.eq(offered), self.events.queue_stalls.eq(self._gate.event_queue_stalls | refused)]
         with m.If(refused):
@@ -415,12 +418,12 @@ class Issue(Component):
     def _tensor_leaves(self, instruction):
         if not self.cfg.tensors:
             return Const(0)
-        return instruction.for_tensor & (~self._guarded | (self.o_tensor.ready & ~self._gate.waiting))
+        return instruction.for_tensor & (~self._guarded | (self.o_tensor.ready & self._copy_turn))
 
     def _tensor(self, m, instruction, word):
         """Copies of tensors. Their uniform registers are in the fields of a copy of rows and in ``coordinates`` and ``offsets``."""
         request, fields = self.o_tensor.payload.request, word.modifiers.copy
-        offered = self._execute & instruction.for_tensor & self._guarded & ~self._gate.waiting & ~self._refused(instruction)
+        offered = self._execute & instruction.for_tensor & self._guarded & self._copy_turn & ~self._refused(instruction)
         m.d.comb += self.o_tensor.valid.eq(offered)
         with m.If(offered & ~self.o_tensor.ready):
             m.d.comb += [self.events.queue_stalls.eq(1), self.waiting.copy.eq(1)]
