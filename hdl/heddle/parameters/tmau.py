@@ -53,7 +53,7 @@ class TmauGroup(MemoryGroup):
 
     @property
     def tmau_slices(self) -> int:
-        """Register slices in the wiring of the TMAU: one before the load engine, one before the reads of shared memory."""
+        """Register slices in the wiring of the TMAU: one before the load engine, one behind the reads of the store engine."""
         return int(self.far_registers)
 
     @property

@@ -116,7 +116,7 @@ class BeatWriter(Component):
             self.o_moved.valid.eq(written & beat.has_barrier),
             self.o_moved.payload.barrier.eq(beat.barrier),
             self.o_moved.payload.remote.eq(beat.remote if self.cfg.multicast else 0),
-            self.o_moved.payload.bytes.eq(beat.units * unit_bytes(self.cfg)),
+            self.o_moved.payload.bytes.eq(beat.units << exact_log2(unit_bytes(self.cfg))),
             self.o_failure.valid.eq(leaves & beat.error & own),
             self.o_failure.payload.code.eq(ErrorCode.AXI_READ),
             self.o_failure.payload.pc.eq(beat.pc),

@@ -101,15 +101,15 @@ class BurstGenerator(Component):
         self._burst(m, rest, blocks, ends)
         with m.If(self.stop):
             m.d.sync += active.eq(0)
-        with m.Elif(self.i.ready):
-            m.d.sync += [active.eq(self.i.valid), rest.eq(self.i.payload)]
-        with m.Elif(self.o.ready):
-            m.d.sync += [
-                rest.global_block.eq(rest.global_block + to_boundary),
-                rest.shared_block.eq(rest.shared_block + to_boundary),
-                rest.blocks.eq(rest.blocks - to_boundary),
-                active.eq(~ends),
-            ]
+        with m.Elif(~active | self.o.ready):
+            with m.If(~active | ends):
+                m.d.sync += [active.eq(self.i.valid), rest.eq(self.i.payload)]
+            with m.Else():
+                m.d.sync += [
+                    rest.global_block.eq(rest.global_block + to_boundary),
+                    rest.shared_block.eq(rest.shared_block + to_boundary),
+                    rest.blocks.eq(rest.blocks - to_boundary),
+                ]
         return m
 
     def _burst(self, m, rest, blocks, ends):

@@ -72,8 +72,9 @@ class SharedDma(Component):
         m.submodules.words = words = Queue(8 * BANK_BYTES, limit)
         active = Signal()
         move = Signal(move_layout(self.cfg), reset_less=True)
-        to_read = Signal.like(self.i.payload.blocks, name="to_read", reset_less=True)
-        owed = Signal.like(self.i.payload.blocks, name="owed", reset_less=True)      # blocks without a barrier update
+        most = self.cfg.shared_bytes // BANK_BYTES      # blocks of a copy
+        to_read = Signal(range(most + 1), reset_less=True)
+        owed = Signal(range(most + 1), reset_less=True)     # blocks without a barrier update
         ahead = Signal(range(limit + 1))        # blocks from their read request to the acknowledgement of their write
         over, ends = Signal(), Signal()
         read, written = self._requests(m, move, words, active & (to_read != 0) & (ahead != limit) & ~self.stop)

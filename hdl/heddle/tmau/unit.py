@@ -1,10 +1,10 @@
 """Tensor memory access unit (TMAU): request check, request and burst generators, load and store engines."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib import stream
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
-from ..constants import STORE_GROUPS
+from ..constants import BANKS, STORE_GROUPS
 from ..interfaces.control import EventPort
 from ..interfaces.layouts import (
     CopyKind,
@@ -27,7 +27,7 @@ from ..parameters.tmau import TmauParameters
 from .barrier_updates import BarrierUpdates
 from .burst_generator import BurstGenerator
 from .descriptor_read_port import DescriptorReadPort
-from .layouts import burst_layout, multicast_beat_layout, tensor_operation_layout, transfer_layout
+from .layouts import burst_layout, multicast_beat_layout, tensor_operation_layout, transfer_layout, units_per_beat
 from .load_engine import WRITE_CYCLES, LoadEngine
 from .local_dma import LocalDma
 from .request_check import RequestCheck
@@ -111,7 +111,7 @@ class Tmau(Component):
     registers only. ``i_operation.ready`` depends on registers and ``stop``. For an operation that fails its check it also depends on the
     errors of the engines, and thereby on ``bank_write.written``. ``i_tensor.ready`` also depends on its payload.
 
-    *Register slices*: ``cfg.tmau_slices`` of them before the load engine, and as many before ``bank_read.request``.
+    *Register slices*: ``cfg.tmau_slices`` of them before the load engine, and as many behind the read requests of the store engine.
 
     *Reset*: drops all operations; both memories must be reset in the same cycle.
 
@@ -199,7 +199,7 @@ class Tmau(Component):
 
     def _memories(self, m, load, store, arrivals):
         """Memory ports and barrier updates of the engines: direct, or shared with the local DMA, which is returned."""
-        ports, mover, told = (self._shared_read(m), flipped(self.bank_write), flipped(self.global_port)), None, store.o_moved
+        ports, mover, told = (flipped(self.bank_read), flipped(self.bank_write), flipped(self.global_port)), None, store.o_moved
         if self.cfg.copy_within:
             m.submodules.mover = mover = LocalDma(self.cfg)
             for inner, outer in zip((mover.o_bank_read, mover.o_bank_write, mover.o_global_port), ports):
@@ -214,23 +214,32 @@ class Tmau(Component):
             link(m, told, arrivals.i_store)
         bank_read, bank_write, self._port = ports
         connect(m, load.bank_write, bank_write)
-        connect(m, store.bank_read, bank_read)
+        self._shared_read(m, store.bank_read, bank_read)
         for name in ("write_request", "write_data", "write_response"):
             connect(m, getattr(store, name), getattr(self._port, name))
         link(m, load.o_moved, arrivals.i_load)
         return mover
 
-    def _shared_read(self, m):
-        """Read port of shared memory, behind the register slices of its requests."""
-        port = SharedReadPort(self.cfg).create(path=("shared_read",))
-        requests = port.request
+    def _shared_read(self, m, inner, outer):
+        """Connect the read port of the store engine, with the register slices of its requests."""
+        rows = 1 if units_per_beat(self.cfg) == 1 else BANKS        # a beat in one bank has one row
+        layout = data.StructLayout({"bank": BANKS, "row": data.ArrayLayout(self.cfg.row_bits, rows)})
+        requests = inner.request
         for number in range(self.cfg.tmau_slices):
-            m.submodules[f"read_slice_{number}"] = slice_ = Buffer(requests.payload.shape())
-            link(m, requests, slice_.i)
+            m.submodules[f"read_slice_{number}"] = slice_ = Buffer(layout)
+            self._request(m, requests, slice_.i)
             requests = slice_.o
-        link(m, requests, self.bank_read.request)
-        link(m, self.bank_read.answer, port.answer)
-        return flipped(port)
+        self._request(m, requests, outer.request)
+        link(m, outer.answer, inner.answer)
+
+    @staticmethod
+    def _request(m, source, sink):
+        """Connect two streams of read requests, of which ``source`` may have one row for all banks."""
+        lines = len(source.payload.row)
+        m.d.comb += [
+            sink.valid.eq(source.valid), source.ready.eq(sink.ready), sink.payload.bank.eq(source.payload.bank),
+            *(row.eq(source.payload.row[bank % lines]) for bank, row in enumerate(sink.payload.row)),
+        ]
 
     def _reads(self, m, load, tensors):
         """Read port of the load engine behind its register slices, shared with the descriptor cache if present."""

@@ -12,7 +12,7 @@ CONFIGS = {
     "tiny": load_config("tiny").replace(axi_address_bits=17),                                               # half a bank a beat
     "small": load_config("small").replace(axi_address_bits=17),                                             # one bus, slices
     "base": load_config("base").replace(axi_address_bits=17, shared_memory_kib=32, l2_kib=64),              # two banks a beat
-    "large": load_config("large").replace(axi_address_bits=17, shared_memory_kib=64),                       # four banks a beat
+    "large": load_config("large").replace(shared_memory_kib=64),                                            # four banks a beat
     "multicast": load_config("tiny").without_level2(axi_address_bits=17, cores=2, multicast=True),
 }
 VARIANTS = ["tiny", "base", *(pytest.param(name, marks=pytest.mark.variant) for name in ("small", "large"))]

@@ -146,6 +146,14 @@ class BankRequester:
             "bank": sum(1 << bank for bank in words),
             **{name: [line[place] for line in lines] for place, name in enumerate(("row", "data", "mask"))}})
 
+    def forget(self):
+        """Drop all requests; during reset."""
+        self._reads.clear()
+        self._writes.clear()
+        for source in self._sources.values():
+            source.forget()
+        self._changed.set()
+
     async def drained(self):
         """Wait until every request is over."""
         while self._reads or self._writes:

@@ -82,6 +82,7 @@ SMALL = TINY.replace(shared_memory_kib=4)
 TWO_BANKS = SMALL.replace(threads=16, thread_slots=16, shared_writes=1)     # of an item, on one bus
 LSU_TESTS = (("shared_lsu", "cycles_of|memory=some/offer=1.0/hold=0.3"), ("shared_lsu", "offer=0.3|reset_under_way"),
              ("shared_lsu", "memory=(free|few|late)/offer=1.0|memory=some/offer=1.0/hold=0.0"))
+LARGER = TINY.replace(shared_memory_kib=128)        # copies with several updates of their barrier
 BEAT_TESTS = ("latency|held|divided|silent", "random_beats/.*late|reset", "random_beats/.*(least|refusing)")
 PACKETS = {"count": 4, "last": "last", "first": 1}
 UNITS = {
@@ -105,7 +106,7 @@ UNITS = {
                          parameters={"kind": "read"}),
     "write_merge": Target(make=lambda: shared_port_merge.make_unit(TINY, "write"), configuration=TINY, tests=(("shared_port_merge", None),),
                           parameters={"kind": "write"}),
-    "local_dma_shared": Target(make=lambda: SharedDma(TINY), configuration=TINY,
+    "local_dma_shared": Target(make=lambda: SharedDma(LARGER), configuration=LARGER,
                                tests=(("local_dma_shared", "random_copies|large"), ("local_dma_shared", "stopping"))),
     "global_access": Target(make=lambda: ThreadUnit(TINY), configuration=TINY, modules="*global_access", simulator="verilator", weight=2,
                             tests=(("thread", "every_place.*GLOBAL|memory_errors|errors_at_once|stores_in_flight|reset_under_way"),
