@@ -96,8 +96,8 @@ class WriteBack(Component):
     *Throughput*: one operation at a time. With ``thread_overlap`` the next one may come with the last group of its predecessor, else it
     comes a cycle after ``complete`` at the earliest.
 
-    *Back-pressure*: ``complete`` is combinational from ``landing``, ``registers.write_pause`` and ``registers.write_grant``, with ``thread_overlap`` also ``i.ready``.
-    Without, ``i.ready`` comes from a register.
+    *Back-pressure*: ``complete`` is combinational from ``landing``, ``registers.write_pause`` and ``registers.write_grant``, with
+    ``thread_overlap`` also ``i.ready``. Without, ``i.ready`` comes from a register.
 
     *Reset*: no operation is pending.
     """

@@ -86,7 +86,7 @@ async def no_bubbles(dut, order):
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
 async def beside_writes_of_factors(dut):
-    """Factor registers are written in every cycle in which ``write_pause`` allows it: the offsets of an operation wait three cycles at most."""
+    """Factor registers are written whenever ``write_pause`` allows it: the offsets of an operation wait three cycles at most."""
     bench, work = await begin(dut)
     cfg, cycles = work.cfg, []
 
