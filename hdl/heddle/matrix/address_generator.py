@@ -3,7 +3,7 @@
 from contextlib import nullcontext
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib import data
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
@@ -13,7 +13,7 @@ from ..isa.error_codes import ErrorCode
 from ..lib.onehot import any_of, select_one_hot
 from ..lib.swizzle import swizzle_bits, swizzled
 from ..parameters.matrix import MatrixParameters
-from .layouts import PIECE_BITS, group_layout, merge_layout, slots_layout
+from .layouts import PIECE_BITS, group_layout, has_item, merge_layout, slots_layout
 from .merges import slot_place
 
 __all__ = ["AddressGenerator"]
@@ -41,27 +41,23 @@ class AddressGenerator(Component):
     cfg : MatrixParameters
 
     *Ports*:
-    advance : In(1)
-        The stages move on.
-    valid : In(1)
-        ``i`` has a group.
-    i : In(group_layout(cfg))
-        Group of words.
+    i : In(stream.Signature(group_layout(cfg)))
+        Groups of words.
     offset : In(32).array(threads)
         Offset of each column; read in the cycle in which ``i`` is taken.
-    o : Out(slots_layout(cfg))
-        The checked words.
+    o : Out(stream.Signature(slots_layout(cfg)))
+        The checked words. A group without words, step and end of an operation is no item.
     pending : Out(1)
         Groups are in flight, at ``i`` included, in a registered ``o`` not.
     o_error : Out(ErrorStream())
         Errors; registered, valid for one cycle.
 
-    *Latency*: from ``i`` to ``o`` three cycles with ``advance``. With one fetch slot ``o`` is combinational behind the second of them, and
-    ``BankScheduler`` has the register. An error is reported three cycles after its group was at ``i``.
+    *Latency*: from ``i`` to ``o`` three cycles while ``o.ready`` is high. With one fetch slot ``o`` is combinational behind the second of
+    them, and ``BankScheduler`` has the register. An error is reported three cycles after its group was at ``i``.
 
     *Throughput*: one group a cycle.
 
-    *Back-pressure*: while ``advance`` is low all stages hold.
+    *Back-pressure*: while ``o.ready`` is low all stages hold; ``i.ready`` is ``o.ready``.
 
     *Reset*: no group is in flight.
 
@@ -77,18 +73,16 @@ class AddressGenerator(Component):
     def __init__(self, cfg):
         self.cfg = cfg = MatrixParameters.of(cfg)
         super().__init__({
-            "advance": In(1),
-            "valid": In(1),
-            "i": In(group_layout(cfg)),
+            "i": In(stream.Signature(group_layout(cfg))),
             "offset": In(32).array(cfg.threads),
-            "o": Out(slots_layout(cfg)),
+            "o": Out(stream.Signature(slots_layout(cfg))),
             "pending": Out(1),
             "o_error": Out(ErrorStream()),
         })
 
     def elaborate(self, platform):
         m = Module()
-        columns = len(self.i.used)
+        columns = len(self.i.payload.used)
         passed_on = {"last": 1, "complete": 1, "zero": 1, "lanes": self.cfg.threads, "a_signed": 1, "b_signed": 1, "int16": 1, "swapped": 1,
                      "pc": PC_BITS, "used": columns, "extra": 2, "lanes_b": 3, "merge": merge_layout(self.cfg),
                      "factor_word": self.cfg.factor_address_bits, "product": 9, "swizzle": swizzle_bits(self.cfg)}
@@ -106,23 +100,23 @@ class AddressGenerator(Component):
         based = Signal(based_layout, reset_less=True)
         addressed_valid = Signal()
         addressed = Signal(addressed_layout, reset_less=True)
-        with m.If(self.advance):
-            m.d.sync += [based_valid.eq(self.valid), addressed_valid.eq(based_valid)]
+        with m.If(self.o.ready):
+            m.d.sync += [based_valid.eq(self.i.valid), addressed_valid.eq(based_valid)]
             for name in passed_on:
                 if name not in ("factor_word", "product"):
-                    m.d.sync += getattr(based, name).eq(getattr(self.i, name))
+                    m.d.sync += getattr(based, name).eq(getattr(self.i.payload, name))
                 m.d.sync += getattr(addressed, name).eq(getattr(based, name))
-            m.d.sync += [based.offset[column].eq(select_one_hot(self.i.columns[column], self.offset))
+            m.d.sync += [based.offset[column].eq(select_one_hot(self.i.payload.columns[column], self.offset))
                          for column in range(columns)]
             m.d.sync += [
-                based.base.eq(self.i.base + self.i.word * self.cfg.dot),
-                based.element_shift.eq(self.i.element_shift),
-                based.factor_word.eq(self.i.factor_word + self.i.slice),
-                based.number.eq(self.i.number),
-                based.inner.eq(self.i.word != 0),
+                based.base.eq(self.i.payload.base + self.i.payload.word * self.cfg.dot),
+                based.element_shift.eq(self.i.payload.element_shift),
+                based.factor_word.eq(self.i.payload.factor_word + self.i.payload.slice),
+                based.number.eq(self.i.payload.number),
+                based.inner.eq(self.i.payload.word != 0),
                 addressed.inner.eq(based.inner),
                 addressed.exchange.eq(Mux(based.transpose, 0, based.swizzle) if self.cfg.transpose else based.swizzle),
-                based.product.eq(self.i.product),
+                based.product.eq(self.i.payload.product),
                 addressed.product.eq(based.product + based.number),
             ]
             m.d.sync += [addressed.address[column].eq(based.base + (based.offset[column] << based.element_shift))
@@ -131,7 +125,8 @@ class AddressGenerator(Component):
                 rows = exact_log2(self.cfg.dot)
                 m.d.sync += addressed.to_last_row.eq(
                     Mux(based.int16, based.pitch << rows - 1, based.pitch << rows) - based.pitch)
-        m.d.comb += self.pending.eq(self.valid | based_valid | addressed_valid)
+        m.d.comb += self.i.ready.eq(self.o.ready)
+        m.d.comb += self.pending.eq(self.i.valid | based_valid | addressed_valid)
         self._check(m, addressed_valid, addressed)
         return m
 
@@ -146,20 +141,21 @@ class AddressGenerator(Component):
         error = Signal(self.o_error.payload.shape(), reset_less=True)
         error_valid = Signal()
         output = Signal(slots_layout(self.cfg))
-        m.d.comb += [self.o.eq(output), self.o_error.valid.eq(error_valid), self.o_error.payload.eq(error)]
+        m.d.comb += [self.o.payload.eq(output), self.o.valid.eq(has_item(output)),
+                     self.o_error.valid.eq(error_valid), self.o_error.payload.eq(error)]
         m.d.sync += [
-            error_valid.eq(self.advance & live & Mux(ignored, ~range_reported, wrong)),
+            error_valid.eq(self.o.ready & live & Mux(ignored, ~range_reported, wrong)),
             error.code.eq(Mux(ignored, ErrorCode.PRODUCT_RANGE, code)),
             error.pc.eq(group.pc),
             error.operand.eq(Mux(ignored, PRODUCT_REGISTERS, operand)),
         ]
-        with m.If(self.advance):
+        with m.If(self.o.ready):
             m.d.sync += [
                 dropping.eq(~(valid & group.last) & (dropping | (live & ~ignored & wrong))),
                 range_reported.eq(~(valid & group.last) & (range_reported | (live & ignored))),
             ]
         registered = self.cfg.fetch_slots > 1
-        with m.If(self.advance) if registered else nullcontext():
+        with m.If(self.o.ready) if registered else nullcontext():
             domain = m.d.sync if registered else m.d.comb
             correct = live & ~ignored & ~wrong
             domain += [output.step.eq(correct & group.complete), output.last.eq(valid & group.last)]

@@ -1,6 +1,7 @@
 """Bank scheduler: conflict-free bank requests for the words of B."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
@@ -23,14 +24,12 @@ class BankScheduler(Component):
     cfg : MatrixParameters
 
     *Ports*:
-    i : In(slots_layout(cfg))
+    i : In(stream.Signature(slots_layout(cfg)))
         Checked words of a group.
-    advance : Out(1)
-        ``i`` is taken.
-    o : Out(word_request_layout(cfg))
-        Bank requests of one round; registered.
-    o_ready : In(1)
-        ``o`` is taken.
+    o : Out(stream.Signature(word_request_layout(cfg)))
+        Bank requests of one round, or a step or an end without words; registered.
+    again : Out(1)
+        In the next cycle another round of the same group is at ``o``: a bank is read again for it.
     pending : Out(1)
         Words are in flight, at ``i`` included, at ``o`` not; low with one fetch slot.
 
@@ -38,7 +37,8 @@ class BankScheduler(Component):
 
     *Throughput*: one round a cycle.
 
-    *Back-pressure*: ``advance`` is combinational from ``o_ready``, and low while rounds remain. ``o`` holds while ``o_ready`` is low.
+    *Back-pressure*: ``i.ready`` is combinational from ``o.ready``, and low while rounds remain. All stages hold while a round at ``o`` is
+    not taken.
 
     *Reset*: no group is in flight.
     """
@@ -46,22 +46,22 @@ class BankScheduler(Component):
     def __init__(self, cfg):
         self.cfg = cfg = MatrixParameters.of(cfg)
         super().__init__({
-            "i": In(slots_layout(cfg)),
-            "advance": Out(1),
-            "o": Out(word_request_layout(cfg)),
-            "o_ready": In(1),
+            "i": In(stream.Signature(slots_layout(cfg))),
+            "o": Out(stream.Signature(word_request_layout(cfg))),
+            "again": Out(1),
             "pending": Out(1),
         })
 
     def elaborate(self, platform):
         m = Module()
-        slots = self.cfg.fetch_slots
+        slots, moves = self.cfg.fetch_slots, Signal()
+        m.d.comb += moves.eq(~self.o.valid | self.o.ready)
         if slots == 1:
-            group, served, leader = self.i, self.i.used, self.i.used
-            m.d.comb += self.advance.eq(self.o_ready)
+            group, served, leader = self.i.payload, self.i.payload.used, self.i.payload.used
+            m.d.comb += self.i.ready.eq(moves)
         else:
-            group, served, leader = self._rounds(m, slots)
-        self._request(m, group, served, leader)
+            group, served, leader = self._rounds(m, slots, moves)
+        self._request(m, group, served, leader, moves)
         return m
 
     def _banks(self, word):
@@ -69,7 +69,7 @@ class BankScheduler(Component):
         chunk_bits = exact_log2(BANK_BYTES // self.cfg.dot)
         return word[chunk_bits:][:exact_log2(BANKS)], word[chunk_bits + exact_log2(BANKS):]
 
-    def _rounds(self, m, slots):
+    def _rounds(self, m, slots, moves):
         """Compares all words of a group with each other, then selects rounds.
 
         Returns the group, its words of this round, and the first of each bank among them.
@@ -81,17 +81,17 @@ class BankScheduler(Component):
         leader = Signal(slots)              # the first of each bank among them
         served = Signal(slots)              # words that are read in this round
         more = Signal()                     # rounds after this one
-        m.d.comb += self.advance.eq(self.o_ready & ~more)
+        m.d.comb += [self.i.ready.eq(moves & ~more), self.again.eq(moves & more)]
         same_bank, same_word, same = {}, {}, {}
         for j in range(slots):
             for i in range(j):
-                bank, row = self._banks(self.i.words[i])
-                other_bank, other_row = self._banks(self.i.words[j])
+                bank, row = self._banks(self.i.payload.words[i])
+                other_bank, other_row = self._banks(self.i.payload.words[j])
                 same_bank[i, j] = Signal(name=f"same_bank_{i}_{j}", reset_less=True)
                 same_word[i, j] = Signal(name=f"same_word_{i}_{j}", reset_less=True)
                 same[i, j] = Signal(2, name=f"same_{i}_{j}", reset_less=True)
                 equal = bank == other_bank
-                with m.If(self.advance):
+                with m.If(self.i.ready):
                     m.d.sync += [
                         same_bank[i, j].eq(equal),
                         same_word[i, j].eq(equal & (row == other_row)),
@@ -110,11 +110,11 @@ class BankScheduler(Component):
         m.d.comb += [
             rest.eq(waiting & ~leader),
             more.eq(rest.any()),
-            self.pending.eq(Cat(stage.used.any() | stage.last for stage in (self.i, compared, ordered)).any()),
+            self.pending.eq(Cat(stage.used.any() | stage.last for stage in (self.i.payload, compared, ordered)).any()),
         ]
-        with m.If(self.advance):
-            m.d.sync += [compared.eq(self.i), ordered.eq(compared), waiting.eq(compared.used & ~repeated)]
-        with m.Elif(self.o_ready):
+        with m.If(self.i.ready):
+            m.d.sync += [compared.eq(self.i.payload), ordered.eq(compared), waiting.eq(compared.used & ~repeated)]
+        with m.Elif(moves):
             m.d.sync += waiting.eq(rest)
         step = Signal(layout, name="group")
         m.d.comb += step.eq(ordered)
@@ -124,10 +124,11 @@ class BankScheduler(Component):
                 m.d.comb += step.piece.last.eq(0)
         return step, served, leader
 
-    def _request(self, m, group, served, leader):
+    def _request(self, m, group, served, leader, moves):
         cfg = self.cfg
         request = Signal(word_request_layout(cfg))
-        m.d.comb += self.o.eq(request)
+        ends = request.step.last | (request.piece.last if cfg.transpose else 0)
+        m.d.comb += [self.o.payload.eq(request), self.o.valid.eq(request.bank.any() | request.step.step | ends)]
         words = [self._banks(word) for word in group.words]
         one_hot = [Signal(BANKS, name=f"bank_{slot}") for slot in range(cfg.fetch_slots)]
         m.d.comb += [bank.eq(1 << number) for bank, (number, _) in zip(one_hot, words)]
@@ -135,7 +136,7 @@ class BankScheduler(Component):
         active = Cat(group.merge.active[lane % cfg.positions] for lane in lanes)
         receivers = active & Cat(group.merge.destination[lane % 4] for lane in lanes)
         banks = Cat(any_of(leader[slot] & one_hot[slot][bank] for slot in range(cfg.fetch_slots)) for bank in range(BANKS))
-        with m.If(self.o_ready):
+        with m.If(moves):
             m.d.sync += request.bank.eq(banks)
             for slot in range(cfg.fetch_slots):
                 m.d.sync += [

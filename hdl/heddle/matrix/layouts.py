@@ -114,7 +114,10 @@ def pick_layout(cfg):
 
 
 def slots_layout(cfg):
-    """Checked words of one group, each in its fetch slot; or one step with transposed B, whose address is that without ``swizzle``."""
+    """Checked words of one group, each in its fetch slot; or one step with transposed B, whose address is that without ``swizzle``.
+
+    ``used``, ``step`` and ``last`` are low where a stage has no item.
+    """
     return data.StructLayout({
         "used": cfg.fetch_slots,
         "words": data.ArrayLayout(cfg.shared_address_bits - exact_log2(cfg.dot), cfg.fetch_slots),  # address in units of ``dot`` bytes
@@ -132,6 +135,11 @@ def slots_layout(cfg):
         **_pitch(cfg, cfg.shared_address_bits - PIECE_BITS),
         **({"column": PIECE_BITS, "piece": piece_layout(cfg), "swizzle": swizzle_bits(cfg)} if cfg.transpose else {}),
     })
+
+
+def has_item(slots):
+    """Whether a ``slots_layout`` has words, a step, or the end of an operation."""
+    return slots.used.any() | slots.step | slots.last
 
 
 def word_request_layout(cfg):

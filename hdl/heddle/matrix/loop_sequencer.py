@@ -61,12 +61,8 @@ class LoopSequencer(Component):
         Reads of the offsets of the next operation.
     offset_wait : In(1)
         The offsets that were read last are not in use yet, although their first step has left.
-    advance : In(1)
-        ``o`` is taken.
-    valid : Out(1)
-        ``o`` has a step.
-    o : Out(walked_layout(cfg))
-        The step; registered.
+    o : Out(stream.Signature(walked_layout(cfg)))
+        Steps; registered.
     pending : Out(1)
         Steps come after ``o``.
 
@@ -74,8 +70,8 @@ class LoopSequencer(Component):
 
     *Throughput*: one step a cycle. The next operation is taken one cycle after its predecessor has started.
 
-    *Back-pressure*: ``o`` holds while ``advance`` is low. ``i.ready`` comes from a register. ``offset_read.request`` is combinational
-    from ``offset_wait`` and ``stop``.
+    *Back-pressure*: all registers hold while ``o.ready`` is low. ``i.ready`` comes from a register. ``offset_read.request`` is
+    combinational from ``offset_wait`` and ``stop``.
 
     *Reset*: all operations are dropped.
     """
@@ -87,9 +83,7 @@ class LoopSequencer(Component):
             "stop": In(1),
             "offset_read": Out(OffsetReadPort(cfg)),
             "offset_wait": In(1),
-            "advance": In(1),
-            "valid": Out(1),
-            "o": Out(walked_layout(cfg)),
+            "o": Out(stream.Signature(walked_layout(cfg))),
             "pending": Out(1),
         })
 
@@ -106,19 +100,19 @@ class LoopSequencer(Component):
         final = Signal()
         ready, next_empty = self._next(m, next_valid, next_operation, start, (valid & first) | self.offset_wait)
         # The next operation is loaded whenever the registers are free, and qualified by ``valid``: few levels of logic lie between
-        # ``advance`` and the registers.
+        # ``o.ready`` and the registers.
         replace = Signal()
         move = Signal()
         m.d.comb += [
             replace.eq(~valid | final),
-            move.eq(~valid | self.advance),
+            move.eq(~valid | self.o.ready),
             start.eq(ready & replace & move),
         ]
 
         present = _Present(operation, valid, first, final, empty)
         columns = self._columns(m, next_operation, replace & move)
         walked = self._walk(m, present, columns, replace, move)
-        with m.If(self.advance):
+        with m.If(self.o.ready):
             m.d.sync += [first.eq(0), valid.eq(valid & ~final)]
         with m.If(start):
             m.d.sync += [valid.eq(1), first.eq(1)]
@@ -141,7 +135,7 @@ class LoopSequencer(Component):
             self.offset_read.request.eq(valid & ~has_offsets & ~empty & ~offsets_in_wait),
             self.offset_read.number.eq(operation.offset_register),
         ]
-        # Empty for a cycle after ``start``: the offsets of the next operation are not requested earlier in any case, and so ``advance``
+        # Empty for a cycle after ``start``: the offsets of the next operation are not requested earlier in any case, and so ``o.ready``
         # does not reach the enable of these registers.
         with m.If(start):
             m.d.sync += valid.eq(0)
@@ -276,7 +270,7 @@ class LoopSequencer(Component):
         zero = operation.zero & (walked["slice"] == 0) & (walked["quad"] == 0)
         if self.cfg.transpose:
             zero = zero & (walked["part"] == 0)
-        with m.If(self.advance):
+        with m.If(self.o.ready):
             m.d.sync += output_valid.eq(present.valid)
             for name, value in walked.items():
                 m.d.sync += getattr(output, name).eq(value)
@@ -296,7 +290,7 @@ class LoopSequencer(Component):
             if self.cfg.transpose:
                 with m.If(operation.transpose):     # the base moves on instead of the word
                     m.d.sync += output.word.eq(0)
-        m.d.comb += [self.valid.eq(output_valid), self.o.eq(output)]
+        m.d.comb += [self.o.valid.eq(output_valid), self.o.payload.eq(output)]
 
     def _single(self, operation, fetched):
         """Whether a step has at most one word: one column of one word along k, or none."""

@@ -1,6 +1,7 @@
 """Merge split: groups of words of a step that are fetched together."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
 
 from ..lib.onehot import any_of, at_most_one
@@ -25,29 +26,21 @@ class MergeSplit(Component):
     cfg : MatrixParameters
 
     *Ports*:
-    advance : In(1)
-        ``o`` is taken.
-    valid : In(1)
-        ``i`` has a step.
-    i : In(walked_layout(cfg))
-        The step.
-    hold : Out(1)
-        ``i`` has further groups and must remain.
+    i : In(stream.Signature(walked_layout(cfg)))
+        Steps.
     offset_load : Out(1)
         The next offsets come into use: the first group of an operation leaves ``i`` in this cycle.
     offset_wait : Out(1)
         The next offsets will come into use with the step at ``i``, but not in this cycle.
-    o_valid : Out(1)
-        ``o`` has a group.
-    o : Out(group_layout(cfg))
-        The group; registered.
+    o : Out(stream.Signature(group_layout(cfg)))
+        Groups; registered.
 
-    *Latency*: one cycle with ``advance``.
+    *Latency*: one cycle while ``o.ready`` is high.
 
     *Throughput*: one group a cycle.
 
-    *Back-pressure*: ``o`` holds while ``advance`` is low. ``hold`` is combinational from ``i``; ``offset_load`` and ``offset_wait`` also
-    from ``advance``.
+    *Back-pressure*: all registers hold while ``o.ready`` is low. ``i.ready`` is combinational from ``o.ready`` and ``i``: low while a step
+    has further groups. ``offset_load`` and ``offset_wait`` are combinational from ``i`` and ``o.ready``.
 
     *Reset*: no group is in flight.
     """
@@ -55,19 +48,15 @@ class MergeSplit(Component):
     def __init__(self, cfg):
         self.cfg = cfg = MatrixParameters.of(cfg)
         super().__init__({
-            "advance": In(1),
-            "valid": In(1),
-            "i": In(walked_layout(cfg)),
-            "hold": Out(1),
+            "i": In(stream.Signature(walked_layout(cfg))),
             "offset_load": Out(1),
             "offset_wait": Out(1),
-            "o_valid": Out(1),
-            "o": Out(group_layout(cfg)),
+            "o": Out(stream.Signature(group_layout(cfg))),
         })
 
     def elaborate(self, platform):
         m = Module()
-        slots = self.cfg.fetch_slots
+        slots, self._step = self.cfg.fetch_slots, self.i.payload
         lanes_b = Signal(3)
         begun = Signal()                            # the first group of the step has left
         left = Signal(POSITIONS_A, reset_less=True)     # columns with words that have not left, when begun
@@ -77,23 +66,23 @@ class MergeSplit(Component):
         last_part = Signal()
         complete = Signal()
         m.d.comb += [
-            lanes_b.eq(one_hot_lanes_b(self.i.kb)),
-            todo.eq(Mux(begun, left, self.i.fetched)),
-            last_part.eq((part + slots > self.i.kb) if slots < 4 else 1),
+            lanes_b.eq(one_hot_lanes_b(self._step.kb)),
+            todo.eq(Mux(begun, left, self._step.fetched)),
+            last_part.eq((part + slots > self._step.kb) if slots < 4 else 1),
             complete.eq(self._complete(m, begun, later, part, last_part)),
-            self.hold.eq(self.valid & ~complete),
-            self.offset_load.eq(self.valid & self.i.first & ~begun & self.advance),
-            self.offset_wait.eq(self.valid & self.i.first & ~begun & ~self.advance),
+            self.i.ready.eq(self.o.ready & ~(self.i.valid & ~complete)),
+            self.offset_load.eq(self.i.valid & self._step.first & ~begun & self.o.ready),
+            self.offset_wait.eq(self.i.valid & self._step.first & ~begun & ~self.o.ready),
         ]
         places = self._columns(m, lanes_b, todo, later)
         # Signals, because each use of an expression becomes cells of its own in the Verilog.
         positions, number, modes = Signal(POSITIONS_A), Signal(self.cfg.thread_bits), Signal(len(COLUMN_MODES))
-        m.d.comb += [positions.eq(self.i.fetched), number.eq(self._number()), modes.eq(self.i.modes)]
+        m.d.comb += [positions.eq(self._step.fetched), number.eq(self._number()), modes.eq(self._step.modes)]
         if self.cfg.transpose:
             merged_position, merged_number = self._merged_column()
-            with m.If(self.i.transpose):
+            with m.If(self._step.transpose):
                 m.d.comb += [last_part.eq(1), positions.eq(merged_position), number.eq(merged_number), modes.eq(1)]
-        with m.If(self.advance & self.valid):
+        with m.If(self.o.ready & self.i.valid):
             m.d.sync += [
                 begun.eq(~complete),
                 left.eq(Mux(last_part, later, todo)),
@@ -101,26 +90,26 @@ class MergeSplit(Component):
             ]
         output_valid = Signal()
         output = Signal(group_layout(self.cfg), reset_less=True)
-        m.d.comb += [self.o_valid.eq(output_valid), self.o.eq(output)]
-        with m.If(self.advance):
+        m.d.comb += [self.o.valid.eq(output_valid), self.o.payload.eq(output)]
+        with m.If(self.o.ready):
             m.d.sync += [
-                output_valid.eq(self.valid),
+                output_valid.eq(self.i.valid),
                 output.used.eq(Cat(any_of(here & todo[a] for a, here in enumerate(place)) for place in places)),
-                output.word.eq(self.i.word + part),
+                output.word.eq(self._step.word + part),
                 output.extra.eq(self._extra(part)),
                 output.lanes_b.eq(lanes_b),
                 output.complete.eq(complete),
-                output.last.eq(self.i.last & complete),
+                output.last.eq(self._step.last & complete),
                 output.number.eq(number),
             ]
             self._select(m, output, places, modes)
             self._active(m, output.merge, lanes_b, positions)
             self._merge(m, output.merge, lanes_b, places, part)
             for lane in range(self.cfg.threads):
-                m.d.sync += output.lanes[lane].eq(self.i.lanes[lane] & (~self.i.lane_sum | (self.i.quad == lane // 4)))
+                m.d.sync += output.lanes[lane].eq(self._step.lanes[lane] & (~self._step.lane_sum | (self._step.quad == lane // 4)))
             for name in ("zero", "a_signed", "b_signed", "int16", "swapped", "pc", "slice", "base", "element_shift", "swizzle",
                          "product", "factor_word", *(("transpose", "pitch") if self.cfg.transpose else ())):
-                m.d.sync += getattr(output, name).eq(getattr(self.i, name))
+                m.d.sync += getattr(output, name).eq(getattr(self._step, name))
         return m
 
     def _complete(self, m, begun, later, part, last_part):
@@ -128,12 +117,12 @@ class MergeSplit(Component):
         sequencer.
         """
         if self.cfg.fetch_slots > 1:
-            return (self.i.fetched == 0) | ((later == 0) & last_part)
+            return (self._step.fetched == 0) | ((later == 0) & last_part)
         final = Signal(name="final", reset_less=True)       # for the groups after the first
-        with m.If(self.advance & self.valid):
-            m.d.sync += final.eq(Mux(last_part, at_most_one(later) & one_word(self.cfg, self.i),
-                                     (later == 0) & (part + 1 == self.i.kb)))
-        return Mux(begun, final, self.i.single)
+        with m.If(self.o.ready & self.i.valid):
+            m.d.sync += final.eq(Mux(last_part, at_most_one(later) & one_word(self.cfg, self._step),
+                                     (later == 0) & (part + 1 == self._step.kb)))
+        return Mux(begun, final, self._step.single)
 
     def _columns(self, m, lanes_b, todo, later):
         """Columns of the step in the group: for each column of the group, its position, one-hot."""
@@ -172,7 +161,7 @@ class MergeSplit(Component):
                 for number, mode in enumerate(COLUMN_MODES):
                     a, index = column_place(threads, mode, column)
                     if not (isinstance(place[a], Const) and place[a].value == 0):
-                        terms.append(self.i.index[index] & selects[a][number])
+                        terms.append(self._step.index[index] & selects[a][number])
                 if terms:
                     m.d.sync += output.columns[column_of_group][column].eq(any_of(terms))
                 else:
@@ -180,19 +169,19 @@ class MergeSplit(Component):
 
     def _extra(self, part):
         """Words of each column in the group, minus one."""
-        slots, kb = self.cfg.fetch_slots, self.i.kb
+        slots, kb = self.cfg.fetch_slots, self._step.kb
         if slots == 1:
             return 0
         return Mux(kb[1] & ~part[1], 1, kb[0]) if slots == 2 else kb
 
     def _number(self):
-        return Cat(any_of(self.i.index[number] for number in range(self.cfg.threads) if number >> bit & 1)
+        return Cat(any_of(self._step.index[number] for number in range(self.cfg.threads) if number >> bit & 1)
                    for bit in range(self.cfg.thread_bits))
 
     def _merged_column(self):
         """(position, one-hot; step) of the column of a step with transposed B in the merge; the index of the step is this column."""
         def where(condition):
-            columns = [self.i.modes[number] & self.i.index[column] for number, mode in enumerate(COLUMN_MODES)
+            columns = [self._step.modes[number] & self._step.index[column] for number, mode in enumerate(COLUMN_MODES)
                        for column in range(self.cfg.threads) if condition(*column_place(self.cfg.threads, mode, column))]
             return any_of(columns)
 
@@ -201,7 +190,7 @@ class MergeSplit(Component):
 
     def _wide(self):
         """Whether two, and whether four PEs are along the columns."""
-        return Cat(self.i.ka == 1, self.i.ka[1])
+        return Cat(self._step.ka == 1, self._step.ka[1])
 
     def _active(self, m, merge, lanes_b, fetched):
         """Positions that take part in the step, from the positions with a fetched column."""
@@ -212,25 +201,25 @@ class MergeSplit(Component):
         for position in range(self.cfg.positions):
             terms = [lanes_b[mode] & spread[position // lanes % 4] for mode, lanes in enumerate(LANES_B)]
             if position % 4 == 3:
-                terms[2] = terms[2] & self.i.kb[0]         # idle when three share a dot product
+                terms[2] = terms[2] & self._step.kb[0]         # idle when three share a dot product
             m.d.sync += merge.active[position].eq(any_of(terms))
 
     def _merge(self, m, merge, lanes_b, places, part):
         """Positions of the group and of the PEs that receive its sums."""
-        destination, wide = self.i.kb_destination, self._wide()
+        destination, wide = self._step.kb_destination, self._wide()
         for position in range(4):
             m.d.sync += merge.destination[position].eq(
                 lanes_b[0] | (lanes_b[1] & (destination[0] == position % 2))
-                | (lanes_b[2] & (destination == position) & ~self.i.lane_sum))
+                | (lanes_b[2] & (destination == position) & ~self._step.lane_sum))
             if self.cfg.transpose:
                 m.d.sync += merge.source[position].eq(
-                    lanes_b[0] | (lanes_b[1] & (self.i.part[0] == position % 2)) | (lanes_b[2] & (self.i.part == position)))
+                    lanes_b[0] | (lanes_b[1] & (self._step.part[0] == position % 2)) | (lanes_b[2] & (self._step.part == position)))
         position_a = Cat(any_of(places[0][a] for a in range(POSITIONS_A) if a >> bit & 1) for bit in range(2))
         m.d.sync += [
             merge.pairs.eq(lanes_b[1]),
             merge.quads.eq(lanes_b[2]),
-            merge.total.eq(self.i.lane_sum),
-            merge.receive_total.eq(self.i.lane_sum & self.i.lanes[0]),
+            merge.total.eq(self._step.lane_sum),
+            merge.receive_total.eq(self._step.lane_sum & self._step.lanes[0]),
             merge.place.eq(any_of(Mux(lanes_b[mode], (position_a * lanes) | part, 0)
                                   for mode, lanes in enumerate(LANES_B))),
             merge.mask.eq(Cat(

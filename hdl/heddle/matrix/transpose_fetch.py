@@ -9,7 +9,7 @@ from ..constants import BANK_BYTES
 from ..lib.stream import Queue
 from ..lib.swizzle import swizzled
 from ..parameters.matrix import MatrixParameters
-from .layouts import PIECE_BITS, pick_layout, slots_layout
+from .layouts import PIECE_BITS, has_item, pick_layout, slots_layout
 
 __all__ = ["TransposeFetch"]
 
@@ -39,14 +39,10 @@ class TransposeFetch(Component):
     cfg : MatrixParameters
 
     *Ports*:
-    i : In(slots_layout(cfg))
+    i : In(stream.Signature(slots_layout(cfg)))
         Checked words, or a step with transposed B.
-    advance : Out(1)
-        ``i`` is taken.
-    o : Out(slots_layout(cfg))
+    o : Out(stream.Signature(slots_layout(cfg)))
         Words for the bank scheduler.
-    o_ready : In(1)
-        ``o`` is taken.
     idle : In(1)
         Nothing is in flight between ``o`` and the PEs.
     o_pick : Out(stream.Signature(pick_layout(cfg)))
@@ -63,7 +59,7 @@ class TransposeFetch(Component):
     *Throughput*: one step a cycle. A set of pieces takes ``dot / fetch_slots`` cycles, at least one, in the order of the rows. With 16-bit
     elements each row counts twice, for both bytes; with one fetch slot it is read once.
 
-    *Back-pressure*: ``advance`` is combinational from ``i``, ``o_ready``, ``idle`` and ``picking``. Steps with transposed B wait until all
+    *Back-pressure*: ``i.ready`` is combinational from ``i``, ``o.ready``, ``idle`` and ``picking``. Steps with transposed B wait until all
     others have reached the PEs (``idle``), and the reverse (``picking``).
 
     *Reset*: no step is queued and no set is being fetched.
@@ -72,10 +68,8 @@ class TransposeFetch(Component):
     def __init__(self, cfg):
         self.cfg = cfg = MatrixParameters.of(cfg)
         super().__init__({
-            "i": In(slots_layout(cfg)),
-            "advance": Out(1),
-            "o": Out(slots_layout(cfg)),
-            "o_ready": In(1),
+            "i": In(stream.Signature(slots_layout(cfg))),
+            "o": Out(stream.Signature(slots_layout(cfg))),
             "idle": In(1),
             "o_pick": Out(stream.Signature(pick_layout(cfg))),
             "picking": In(1),
@@ -94,19 +88,19 @@ class TransposeFetch(Component):
         piece = Signal.like(latest)
         valid, transposed, new, passes, start = Signal(), Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
-            piece.eq(self.i.words[0][PIECE_BITS - exact_log2(self.cfg.dot):]),
-            valid.eq(self.i.used.any() | self.i.step | self.i.last),
-            transposed.eq(valid & self.i.transpose),
-            new.eq(self.i.step & ~(same_possible & (latest == piece))),
+            piece.eq(self.i.payload.words[0][PIECE_BITS - exact_log2(self.cfg.dot):]),
+            valid.eq(self.i.valid),
+            transposed.eq(valid & self.i.payload.transpose),
+            new.eq(self.i.payload.step & ~(same_possible & (latest == piece))),
             queue.i.valid.eq(transposed & (picks | self.idle) & ~(new & unused)),
             passes.eq(~transposed & (~picks | ((queue.level == 0) & ~self.picking))),
             self.pending.eq((queue.level != 0) | transposed),
-            self.advance.eq(~valid | (queue.i.valid & queue.i.ready) | (passes & self.o_ready)),
+            self.i.ready.eq(~valid | (queue.i.valid & queue.i.ready) | (passes & self.o.ready)),
             start.eq(queue.i.valid & queue.i.ready & new),
         ]
         with m.If(queue.i.valid & queue.i.ready):
-            m.d.sync += [picks.eq(1), same_possible.eq(~self.i.last), latest.eq(piece)]
-        with m.If(valid & passes & self.o_ready):
+            m.d.sync += [picks.eq(1), same_possible.eq(~self.i.payload.last), latest.eq(piece)]
+        with m.If(valid & passes & self.o.ready):
             m.d.sync += picks.eq(0)
         with m.If(self.switched):
             m.d.sync += unused.eq(0)
@@ -118,7 +112,7 @@ class TransposeFetch(Component):
 
     def _pick(self, m, queue, new):
         """The step with its column, for the queue."""
-        entry, group, merge = queue.i.payload, self.i, self.i.merge
+        entry, group, merge = queue.i.payload, self.i.payload, self.i.payload.merge
         active, source, destination = (Cat(positions[lane % len(positions)] for lane in range(self.cfg.threads))
                                        for positions in (merge.active, merge.source, merge.destination))
         m.d.comb += [
@@ -142,9 +136,9 @@ class TransposeFetch(Component):
         group = Signal(exact_log2(groups))
         final = Signal(exact_log2(groups), reset_less=True)
         int16_s = Signal(reset_less=True)
-        swizzle = Signal.like(self.i.swizzle, reset_less=True)
+        swizzle = Signal.like(self.i.payload.swizzle, reset_less=True)
         output = Signal(slots_layout(self.cfg))
-        m.d.comb += [self.o.eq(output), output.eq(self.i)]
+        m.d.comb += [self.o.payload.eq(output), self.o.valid.eq(has_item(output)), output.eq(self.i.payload)]
         with m.If(~passes):
             m.d.comb += [output.used.eq(0), output.step.eq(0), output.last.eq(0)]
         with m.If(loading):
@@ -155,11 +149,11 @@ class TransposeFetch(Component):
                 *(word.eq(Cat(zeros, swizzled(self.cfg, first + distance, swizzle, BANK_BYTES)))
                   for word, distance in zip(output.words, distances)),
             ]
-        with m.If(loading & self.o_ready):
+        with m.If(loading & self.o.ready):
             m.d.sync += [group.eq(group + 1), first.eq(first + stride), loading.eq(group != final)]
         with m.If(start):
-            pitch, int16 = self.i.pitch, self.i.int16
-            m.d.sync += [first.eq(piece), group.eq(0), int16_s.eq(int16), swizzle.eq(self.i.swizzle)]
+            pitch, int16 = self.i.payload.pitch, self.i.payload.int16
+            m.d.sync += [first.eq(piece), group.eq(0), int16_s.eq(int16), swizzle.eq(self.i.payload.swizzle)]
             if slots == 1:      # one read of a piece serves both bytes
                 m.d.sync += [distances[0].eq(0), stride.eq(pitch), final.eq(Mux(int16, groups // 2 - 1, groups - 1))]
             else:

@@ -1,0 +1,210 @@
+"""Word selection: from the answers of shared memory to the words and steps of the PEs."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, signed
+from amaranth.lib import data, stream
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
+from amaranth.utils import exact_log2
+
+from ..constants import BANK_BYTES, BANKS
+from ..datapath.layouts import step_layout
+from ..interfaces.layouts import shared_answer_layout
+from ..lib.onehot import any_of, select_one_hot
+from ..parameters.matrix import MatrixParameters
+from .broadcast_network import BroadcastNetwork, spread
+from .layouts import pick_layout, word_request_layout
+from .transpose_buffer import TransposeBuffer
+
+__all__ = ["WordSelect"]
+
+
+class WordSelect(Component):
+    """Word selection: takes the words of each round from the answers of shared memory and gives them to the PEs with their step.
+
+    Answers stand in a register for each bank. Behind it each fetch slot selects its word, which the broadcast network repeats for the PEs.
+    With ``transpose`` the pieces of rows go to the transpose buffer, whose words take the place of the others.
+
+    Parameters
+    ----------
+    cfg : MatrixParameters
+
+    *Ports*:
+    i : In(stream.Signature(word_request_layout(cfg)))
+        Rounds, in the order of their requests. A round is taken with its last answer, one without banks at once.
+    answer : In(stream.Signature(shared_answer_layout, always_ready=True))
+        Answers of shared memory.
+    i_pick : In(stream.Signature(pick_layout(cfg)))
+        With ``transpose``: steps with a column of the transpose buffer.
+    step : Out(step_layout(cfg))
+        Step for the PEs, in the cycle in which the last of its words is in the register behind its bank.
+    word : Out(signed(element_bits)).array(fetch_slots, dot)
+        Words of B, one cycle later.
+    take : Out(positions)
+        Bit t mod ``positions``: the word of PE t is at ``word``.
+    arrival : Out(1)
+        Words are in the registers behind the banks.
+    pending : Out(1)
+        The round at ``i`` has words, or completes a step.
+    ending : Out(1)
+        An operation ends with the round at ``i`` or with the words behind the banks.
+    picking : Out(1)
+        With ``transpose``: steps are in flight in the transpose buffer.
+    switched : Out(1)
+        With ``transpose``: a new set of pieces comes into use in the transpose buffer.
+
+    *Latency*: one cycle from the last answer of a round to ``step``, two to ``word``. From ``i_pick`` two to ``step``, three to ``word``.
+
+    *Throughput*: one round a cycle.
+
+    *Back-pressure*: ``i.ready`` is combinational from ``i`` and ``answer``. Nothing holds ``step`` and ``word``.
+
+    *Reset*: no step is in flight; words have no reset.
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg = MatrixParameters.of(cfg)
+        super().__init__({
+            "i": In(stream.Signature(word_request_layout(cfg))),
+            "answer": In(stream.Signature(shared_answer_layout, always_ready=True)),
+            "step": Out(step_layout(cfg)),
+            "word": Out(signed(cfg.element_bits)).array(cfg.fetch_slots, cfg.dot),
+            "take": Out(cfg.positions),
+            "arrival": Out(1), "pending": Out(1), "ending": Out(1),
+            **({"i_pick": In(stream.Signature(pick_layout(cfg))), "picking": Out(1), "switched": Out(1)} if cfg.transpose else {}),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        oldest, answer, picker = self.i.payload, self.answer, None
+        arrived = Signal(BANKS)
+        complete = Signal()
+        m.d.comb += [
+            arrived.eq(Mux(answer.valid, answer.payload.bank, 0)),
+            complete.eq(self.i.valid & ((answer.valid & answer.payload.last) | ~oldest.bank.any())),
+            self.i.ready.eq(complete),
+        ]
+        stage = Signal(word_request_layout(self.cfg), name="arrived_request")       # with the registers behind the banks
+        m.d.sync += [
+            stage.eq(oldest),
+            *(slot.served.eq(asking.served & (asking.bank & arrived).any()) for slot, asking in zip(stage.slots, oldest.slots)),
+            stage.step.step.eq(oldest.step.step & complete), stage.step.last.eq(oldest.step.last & complete),
+        ]
+        takes, arrives, step, b_signed = self._take(stage), Cat(slot.served for slot in stage.slots).any(), stage.step, stage.b_signed
+        if self.cfg.transpose:
+            m.d.sync += stage.piece.last.eq(oldest.piece.last & complete)
+            m.submodules.picker = picker = self._picker(m, stage)
+            takes = Mux(picker.valid, ~0, Mux(stage.piece.used, 0, takes))
+            arrives = arrives & ~stage.piece.used
+            step = data.View(step_layout(self.cfg), Mux(picker.valid, picker.step.as_value(), stage.step.as_value()))
+            b_signed = Mux(picker.valid, picker.b_signed, b_signed)
+        take = Signal(self.cfg.positions)
+        m.d.sync += take.eq(takes)
+        m.d.comb += [
+            self.take.eq(take), self.arrival.eq(arrives), self.step.eq(step),
+            self.ending.eq((self.i.valid & oldest.step.last) | stage.step.last),
+            self.pending.eq(self.i.valid & (oldest.step.step | Cat(slot.served for slot in oldest.slots).any())),
+        ]
+        self._words(m, stage, arrived, step, b_signed, picker)
+        return m
+
+    def _picker(self, m, stage):
+        """The transpose buffer, to which pieces go."""
+        picker = TransposeBuffer(self.cfg)
+        connect(m, flipped(self.i_pick), picker.i)
+        m.d.comb += [
+            picker.piece.eq(stage.piece), picker.served.eq(Cat(stage.slots[slot].served for slot in range(self.cfg.piece_slots))),
+            picker.int16.eq(stage.step.int16), self.picking.eq(picker.busy), self.switched.eq(picker.switched),
+        ]
+        return picker
+
+    def _words(self, m, stage, arrived, step, b_signed, picker):
+        """Registers behind the banks, selection of the words, broadcast."""
+        oldest = self.i.payload
+        m.submodules.broadcast = broadcast = BroadcastNetwork(self.cfg)
+        if self.cfg.fetch_slots > 1:
+            wide = Signal(len(broadcast.wide), reset_less=True)
+            m.d.sync += wide.eq(Mux(picker.valid, 0, stage.mask) if self.cfg.transpose else stage.mask)
+            m.d.comb += broadcast.wide.eq(wide)
+        banks = [Signal(8 * BANK_BYTES, name=f"bank_{bank}", reset_less=True) for bank in range(BANKS)]
+        m.d.sync += [kept.eq(word) for kept, word in zip(banks, self.answer.payload.data, strict=True)]
+        for slot in range(self.cfg.fetch_slots):
+            if picker is not None and slot < self.cfg.piece_slots:
+                value = self._select_line(m, slot, oldest.slots[slot], banks, picker)
+            elif self.cfg.fetch_slots == 1:
+                value = self._join(m, arrived, oldest.slots[slot].chunk, banks)
+            else:
+                value = self._select(m, slot, oldest.slots[slot], banks)
+            elements = [self._element(step, b_signed, value, index) for index in range(self.cfg.dot)]
+            self._register(m, slot, elements, broadcast.i[slot])
+            m.d.comb += [element.eq(value) for element, value in zip(self.word[slot], broadcast.o[slot], strict=True)]
+
+    def _take(self, request):
+        """PEs, modulo ``positions``, whose word arrives."""
+        slots = self.cfg.fetch_slots
+        served = spread([slot.served for slot in request.slots], request.mask)
+        takes = []
+        for lane in range(self.cfg.positions):
+            # Only the group of words with the position of the PE counts.
+            elsewhere = [request.mask[bit] & (request.place[bit] != (lane >> bit & 1))
+                         for bit in range(exact_log2(slots), exact_log2(self.cfg.positions))]
+            takes.append(served[lane % slots] & ~any_of(elsewhere) if elsewhere else served[lane % slots])
+        return Cat(takes)
+
+    def _join(self, m, arrived, chunk, banks):
+        """Word of the only fetch slot: registers that are zero for all other words, joined by OR."""
+        words = []
+        for number, bank in enumerate(banks):
+            for place in range(BANK_BYTES // self.cfg.dot):
+                word = bank.word_select(place, 8 * self.cfg.dot)
+                with m.If(~(arrived[number] & (chunk == place))):
+                    m.d.sync += word.eq(0)
+                words.append(word)
+        value = Signal(8 * self.cfg.dot, name="value")
+        m.d.comb += value.eq(any_of(words))
+        return value
+
+    def _select(self, m, slot, request, banks):
+        """Word of a fetch slot, selected from the words of the banks; ``request`` is one cycle ahead, so the controls come from registers.
+        """
+        chunks = BANK_BYTES // self.cfg.dot
+        selected = [[Signal(name=f"select_{slot}_{bank}_{chunk}", reset_less=True) for chunk in range(chunks)]
+                    for bank in range(BANKS)]
+        for bank in range(BANKS):
+            for chunk in range(chunks):
+                m.d.sync += selected[bank][chunk].eq(request.bank[bank] & (request.chunk == chunk))
+        controls = [select for of_bank in selected for select in of_bank]
+        words = [bank.word_select(chunk, 8 * self.cfg.dot) for bank in banks for chunk in range(chunks)]
+        value = Signal(8 * self.cfg.dot, name=f"value_{slot}")
+        m.d.comb += value.eq(select_one_hot(controls, words))
+        return value
+
+    def _select_line(self, m, slot, request, banks, picker):
+        """The same by the 16 bytes of a bank, which the transpose buffer needs. The word is the buffer's where it has one."""
+        selected = [Signal(name=f"select_{slot}_{bank}", reset_less=True) for bank in range(BANKS)]
+        m.d.sync += [select.eq(request.bank[bank]) for bank, select in enumerate(selected)]
+        line, value = Signal(8 * BANK_BYTES, name=f"line_{slot}"), Signal(8 * self.cfg.dot, name=f"value_{slot}")
+        chunk = Signal(exact_log2(BANK_BYTES // self.cfg.dot), name=f"chunk_{slot}", reset_less=True)
+        m.d.sync += chunk.eq(request.chunk)
+        m.d.comb += [line.eq(select_one_hot(selected, banks)), picker.line[slot].eq(line),
+                     value.eq(line.word_select(chunk, 8 * self.cfg.dot))]
+        if slot == 0:
+            m.d.comb += value.eq(Mux(picker.valid, picker.word, line.word_select(chunk, 8 * self.cfg.dot)))
+        return value
+
+    def _register(self, m, slot, elements, word):
+        """``word`` of a fetch slot: its elements, registered."""
+        for index, (element, sink) in enumerate(zip(elements, word, strict=True)):
+            extended = Signal(signed(self.cfg.element_bits), name=f"word_{slot}_{index}", reset_less=True)
+            m.d.sync += extended.eq(element)
+            m.d.comb += sink.eq(extended)
+
+    def _element(self, step, b_signed, value, index):
+        """Byte ``index`` of a word as a signed number, or its replacement with 16-bit elements."""
+        byte, other, is_high = value.word_select(index, 8), value.word_select(index ^ 1, 8), index % 2
+        if not self.cfg.mm16:
+            return Cat(byte, b_signed & byte[7]).as_signed()
+        if self.cfg.wide_lanes and not is_high:
+            sign = b_signed & Mux(step.int16, other[7], byte[7])
+            return Cat(byte, Mux(step.int16, other, sign.replicate(8)), sign).as_signed()
+        byte = Mux(step.swapped, other, byte)
+        holds_high = step.swapped ^ is_high       # only the high byte of an element has a sign
+        return Cat(byte, b_signed & byte[7] & (~step.int16 | holds_high)).as_signed()
