@@ -8,7 +8,8 @@ from ..constants import BANK_BYTES, BANKS
 from ..interfaces.layouts import SHARED_READ_LATENCY, BankReadPort, BankWritePort
 from ..isa.encoding import Access
 from ..lib.onehot import select_one_hot
-from ..lib.stream import Buffer, link
+from ..lib.register_slice import RegisterSlice
+from ..lib.stream import link
 from ..parameters.thread import ThreadParameters
 
 __all__ = ["ArrivalPort", "SharedLsu", "SharedStatusPort", "group_access_layout", "placement_layout"]
@@ -149,7 +150,7 @@ class SharedLsu(Component):
         if not self.cfg.far_registers:
             m.d.comb += self.occupied.eq(self._occupied)
             return self.i
-        m.submodules.buffer = buffer = Buffer(group_access_layout(self.cfg), drops=self.cfg.late_address_checks)
+        m.submodules.buffer = buffer = RegisterSlice(group_access_layout(self.cfg), drops=self.cfg.late_address_checks)
         if self.cfg.late_address_checks:
             m.d.comb += buffer.drop.eq(self.drop)
         link(m, self.i, buffer.i)

@@ -15,8 +15,9 @@ from ..interfaces.layouts import (
     read_request_layout,
 )
 from ..isa.error_codes import ErrorCode
+from ..lib.register_slice import RegisterSlice
 from ..lib.replay_queue import ReplayQueue
-from ..lib.stream import Buffer, Queue, link
+from ..lib.stream import Queue, link
 from ..parameters.tmau import TmauParameters
 from .beat_requester import BEATS_WAITING
 from .burst_request import request_burst
@@ -319,7 +320,7 @@ class LoadEngine(Component):
             connect(m, writer.o_moved, flipped(self.o_moved))
             connect(m, writer.o_failure, flipped(self.o_failure))
             return Const(0)
-        m.submodules.moved = moved = Buffer(barrier_arrival_layout)
+        m.submodules.moved = moved = RegisterSlice(barrier_arrival_layout)
         waiting = writer.busy
         if self.cfg.single_bank_beats:
             connect(m, located, writer.i)

@@ -2,12 +2,15 @@
 
 import sys
 
+from heddle.lib.register_slice import SliceMode
+
 from .addresses import ExtentSpec, RequestRangeSpec
 from .arbiter import GlobalArbiterSpec
 from .axi_master import AxiMasterSpec
 from .copies import BurstGeneratorSpec, RowExpanderSpec
 from .l2 import LookupSpec, PendingWritesSpec
 from .prove import Proof, ProofFailure, run_proof
+from .register_slice import RegisterSliceSpec
 from .rnn import TurnsSpec
 from .round_robin import RoundRobinSpec
 from .run import RunControlSpec
@@ -24,7 +27,11 @@ _TOKENS = "no granule held by both units, instructions in flight are not lost"
 _ARBITER = "stream rules, order of write data, routing of answers"
 
 PROOFS = {proof.name: proof for proof in (
-    Proof(name="buffer", make=lambda: StreamSpec(None), says=_STREAM, bounded=6, cover=8, unbounded="pdr"),
+    Proof(name="slice_full", make=lambda: RegisterSliceSpec(SliceMode.FULL), says=_STREAM, bounded=6, cover=8, unbounded="pdr"),
+    Proof(name="slice_forward", make=lambda: RegisterSliceSpec(SliceMode.FORWARD, clears=True), says=_STREAM + "; clear",
+          bounded=6, cover=8, unbounded="pdr"),
+    Proof(name="slice_reverse", make=lambda: RegisterSliceSpec(SliceMode.REVERSE, clears=True), says=_STREAM + "; clear",
+          bounded=6, cover=8, unbounded="pdr"),
     Proof(name="queue_2", make=lambda: StreamSpec(2), says=_STREAM, bounded=6, cover=8, unbounded="pdr"),
     Proof(name="queue_3", make=lambda: StreamSpec(3), says=_STREAM, bounded=6, cover=12, unbounded="pdr"),
     Proof(name="queue_5", make=lambda: StreamSpec(5), says=_STREAM, bounded=6, cover=15, unbounded="pdr"),
