@@ -46,7 +46,7 @@ CLASSES = {
     "engine_element_bits": int, "prefetched_blocks": bool,
     "fetch_words": int, "fetch_slots": int, "piece_slots": int, "thread_slots": int, "tail_lanes": int, "vector_lanes": int,
     "slot_multipliers": int, "thread_multipliers": int, "lane_registers": int, "register_read_latency": int, "rnn_contexts": _few,
-    "matrix_queue": _is_two, "thread_queue": _is_two, "copy_queue": _is_two,
+    "front_end_slices": int, "matrix_queue": _is_two, "thread_queue": _is_two, "copy_queue": _is_two,
 }
 # Integers that only say how many bits, rows or items there are.
 SIZES = {
