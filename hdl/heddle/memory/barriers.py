@@ -68,9 +68,10 @@ class Barriers(Component):
     clear : In(1)
         Set all counters to zero.
 
-    *Latency*: the answers of ``issue`` depend combinationally on its ``index`` and contain all updates of earlier cycles. With
-    ``cfg.far_registers`` they are registered: in cycle t they describe ``index`` of cycle t - 2. They then contain ``expect``,
-    ``opened``, ``sized``, ``arrive`` and ``clear`` up to cycle t - 4, and ``passed`` up to cycle t - 3.
+    *Latency*: the answers of ``issue`` depend combinationally on its ``index`` and contain all updates of earlier cycles; ``known`` is
+    high. With ``cfg.far_registers`` they are registered: in cycle t they describe ``index`` of cycle t - 2. They then contain ``expect``,
+    ``opened``, ``sized``, ``arrive`` and ``clear`` up to cycle t - 4, and ``passed`` up to cycle t - 3. ``known`` follows ``asks`` by two
+    cycles, and by one more behind an ``expect`` or ``opened`` of the cycle before.
 
     *Throughput*: every input once per cycle, also all together and on the same barrier.
 
@@ -120,6 +121,7 @@ class Barriers(Component):
                 found[name] = Signal.like(value, name=f"{name}_found", reset_less=True)
                 m.d.sync += found[name].eq(value)
         self._answer(m, found)
+        self._known(m, expect.valid | opened.valid)
         return m
 
     def _answer(self, m, found):
@@ -134,6 +136,15 @@ class Barriers(Component):
             self.issue.complete.eq((pending == 0) & settled & ~found["excess"] & ~found["surplus"]),
             self.issue.overrun.eq(pending[-1] | found["surplus"]), self.issue.excess.eq(found["excess"]),
         ]
+
+    def _known(self, m, updates):
+        """Whether the answers are about the question, and contain every update before it: those of the cycle before are not read yet."""
+        asks, known = self.issue.asks, self.issue.known
+        if not self.cfg.far_registers:
+            m.d.comb += known.eq(1)
+            return
+        updating, reads = Signal(name="updating"), Signal(name="reads")
+        m.d.sync += [updating.eq(updates), reads.eq(asks & ~updating), known.eq(asks & reads)]
 
     def _total(self, m, name, addition, bits=COUNT_BITS):
         """Running sum per barrier; returns the sum of ``index``."""

@@ -139,8 +139,11 @@ async def random_counts(dut, barriers):
     rng, cfg = bench.random, bench.cfg
     copies = _Copies(rng, barriers, cfg.multicast)
     seen = dict.fromkeys(("complete", "overrun", "excess", "open", "passed"), 0)
-    far = cfg.far_registers
+    far, before = cfg.far_registers, None
+    if far:
+        seen["known"] = 0
     state, shown, index, stays = [(True, False, False)] * BARRIERS, [None] * 2 * far, 0, 0
+    asked, updated, asks = [False] * 2, [False] * 3, False      # of the cycles before; ``updated``: something was expected or opened
     quiet = 0           # cycles without a new copy, so that rounds end
     for cycle in range(4000):
         stays, quiet = max(stays - 1, 0), max(quiet - 1, 0)
@@ -156,12 +159,22 @@ async def random_counts(dut, barriers):
         passed = (copies.all[index].complete and quiet == 1 and not clear and rng.random() < 0.8
                   and not any(part is not None and (part if isinstance(part, int) else part[0]) == index for part in event[:3]))
         drive(dut, *event)
+        updates = event[0] is not None or event[1] is not None
+        asks = not updates and index == before and (asks or rng.random() < 0.7)     # issue does nothing else while it asks
+        before = index
         dut.clear.value, dut.issue__index.value, dut.issue__passed.value = int(clear), index, int(passed)
+        dut.issue__asks.value = int(asks)
         await RisingEdge(dut.clk)
         now = [(barrier.complete, barrier.overrun, barrier.excess) for barrier in copies.all]
         shown.append((state if far else now)[index])
         state = now
         expected = shown.pop(0)
+        known = not far or all(asked) and not updated[0]
+        assert bool(dut.issue__known.value) == known
+        if far and known and asks:
+            assert not any(updated), "what was expected before the question must be in the answer"
+            seen["known"] += 1
+        asked, updated = [*asked[1:], asks], [*updated[1:], updates]
         found = tuple(bool(getattr(dut, f"issue__{name}").value) for name in ("complete", "overrun", "excess"))
         assert expected is None or found == expected, (index, found, expected, vars(copies.all[index]))
         if expected:

@@ -8,6 +8,7 @@ from .addresses import ExtentSpec, RequestRangeSpec
 from .arbiter import GlobalArbiterSpec
 from .axi_master import AxiMasterSpec
 from .copies import BurstGeneratorSpec, RowExpanderSpec
+from .dispatch import DispatchSpec
 from .l2 import LookupSpec, PendingWritesSpec
 from .prove import Proof, ProofFailure, run_proof
 from .register_slice import RegisterSliceSpec
@@ -43,9 +44,10 @@ PROOFS = {proof.name: proof for proof in (
     Proof(name="round_robin_packets", make=lambda: RoundRobinSpec(3, True), says=_TURNS + "; packets stay together", bounded=6, cover=8,
           unbounded="pdr"),
     Proof(name="tokens_4", make=lambda: TokensSpec(4), says=_TOKENS + ", 4 in flight", bounded=4, cover=12, unbounded="pdr"),
-    Proof(name="tokens_far", make=lambda: TokensSpec(4, far=True), says=_TOKENS + ", far registers", bounded=4, cover=16, unbounded="pdr",
-          nightly=True),
     Proof(name="tokens_6", make=lambda: TokensSpec(6), says=_TOKENS + ", 6 in flight", bounded=6, cover=12, unbounded="pdr", nightly=True),
+    Proof(name="dispatch", make=DispatchSpec, says="every instruction leaves issue once, in order, none is lost at a stop", bounded=5,
+          cover=8, unbounded="pdr"),
+    Proof(name="dispatch_slices", make=lambda: DispatchSpec(1), says="the same with register slices", bounded=5, cover=8, unbounded="pdr"),
     Proof(name="shared_bank", make=SharedBankSpec, says="one grant, fixed priority, the granted row is accessed, contents", bounded=3,
           cover=6, unbounded="pdr"),
     Proof(name="axi_master", make=AxiMasterSpec, says="AXI4 channel rules, 4 KiB, wlast, answers taken", bounded=5, cover=8,

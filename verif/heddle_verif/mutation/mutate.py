@@ -31,7 +31,7 @@ from heddle.thread.unit import ThreadUnit
 from heddle_sim.toolchain.build_cache import build_directory, content_key
 from heddle_sim.toolchain.cocotb_runner import BenchFailure, run_bench
 
-from ..bench import replay_queue, round_robin
+from ..bench import register_slice, replay_queue, round_robin
 from ..variants.unit_variants import SCALED
 from .mutants import SELECT, differs, make_mutants
 from .sources import source_texts
@@ -76,16 +76,22 @@ PLAIN = TINY.replace(rnn=False)         # the lanes of the engine have a bench o
 AHEAD = PLAIN.replace(dot=8, thread_slots=1, thread_multipliers=1, fetch_words=1, shared_writes=1, far_registers=True)
 GATHER_TESTS = (("shared_lsu", "cycles_of_loads|offer=1.0/hold=0.3/grant=0.8"), ("shared_lsu", "offer=0.3|reset_under_way"),
                 ("shared_lsu", "offer=1.0/(hold=0.0|hold=0.3/grant=(0.2|1.0))"))
+FRONT_END_TESTS = (("front_end", "throughput|masks|barriers|unused"), ("front_end_recurrent", None), ("front_end_tensors", None),
+                   ("front_end", "violations|random_programs/.*finish=0.5$|control_errors"),
+                   ("front_end", "kernel|hazards|undefined|limits|random_programs/.*finish=0.05$|stops"))
 PACKETS = {"count": 4, "last": "last", "first": 1}
 UNITS = {
     "adder_tree": Target(make=lambda: AdderTree(18, 3), tests=(("adder_tree", None),), parameters={"width": 18, "depth": 3}),
     "pe": Target(make=lambda: PE(PLAIN), configuration=PLAIN, tests=(("pe", "steps"), ("pe", "accesses"))),
     "scoreboard": Target(make=lambda: Scoreboard(TINY), configuration=TINY, tests=(("scoreboard", None),)),
-    "issue": Target(make=lambda: FrontEnd(TINY), configuration=TINY, simulator="verilator", weight=4,
-                    modules="mutated.issue mutated.issue.quiet_counter mutated.issue.wait_limit",
-                    tests=(("front_end", "throughput|masks|barriers|unused"), ("front_end_recurrent", None), ("front_end_tensors", None),
-                           ("front_end", "violations|random_programs/.*finish=0.5$|control_errors"),
-                           ("front_end", "kernel|hazards|undefined|limits|random_programs/.*finish=0.05$|stops"))),
+    "issue": Target(make=lambda: FrontEnd(TINY), configuration=TINY, simulator="verilator", weight=4, tests=FRONT_END_TESTS,
+                    modules="mutated.issue mutated.issue.copies mutated.issue.waits mutated.issue.waits.*"),
+    "issue_queue": Target(make=lambda: FrontEnd(TINY), configuration=TINY, simulator="verilator", weight=2, tests=FRONT_END_TESTS,
+                          modules="mutated.queue"),
+    "operands": Target(make=lambda: FrontEnd(TINY), configuration=TINY, simulator="verilator", weight=2, tests=FRONT_END_TESTS,
+                       modules="mutated.operand_read mutated.decode"),
+    "register_slice": Target(make=lambda: register_slice.make_unit("full", True), tests=(("register_slice", None),),
+                             parameters={"mode": "full", "clears": True}),
     "replay_queue": Target(make=lambda: replay_queue.make_unit(4), tests=(("replay_queue", None),), parameters={"depth": 4}),
     "round_robin": Target(make=lambda: round_robin.make_unit(**PACKETS), tests=(("round_robin", None),), parameters=PACKETS),
     "shared_lsu": Target(make=lambda: SharedLsu(TINY), configuration=TINY, tests=GATHER_TESTS),
