@@ -38,21 +38,23 @@ class _InFlight(Component):
     def __init__(self, depth, merge, count_bits=5):
         self._depth, self._merge, self._count_bits = depth, merge, count_bits
         super().__init__({
-            "add": In(1), "token": In(token_layout), "flag": In(1), "done": In(1), "clear": In(1),
+            # The pending operation; ``valid``: it is added.
+            "i": In(stream.Signature(data.StructLayout({"token": token_layout, "flag": 1}), always_ready=True)),
+            "done": In(1), "clear": In(1),
             "held": Out(token_layout),      # union over all entries
             "kept": Out(TOKEN_GRANULES),    # factor register groups of the entries that are not released in this cycle
             "flags": Out(1),                # an operation in flight was added with ``flag``
-            "full": Out(1),                 # no entry is free for ``token``
+            "full": Out(1),                 # no entry is free for ``i``
             "tight": Out(1),                # fewer than two entries are free
             "empty": Out(1),
         } | ({
             "product": Out(TOKEN_GRANULES),     # of the youngest entry
-            "same": In(1),                      # ``token`` has these product register groups; only with an operation to add
+            "same": In(1),                      # ``i`` has these product register groups
         } if merge else {}))
 
     def elaborate(self, platform):
         m = Module()
-        depth = self._depth
+        depth, token = self._depth, self.i.payload.token
         group = data.StructLayout({"token": token_layout, "flag": 1, "count": self._count_bits})
         groups = [Signal(group, name=f"group_{index}") for index in range(depth)]
         used = Cat(entry.count != 0 for entry in groups)
@@ -70,20 +72,21 @@ class _InFlight(Component):
         if self._merge:
             joinable = Signal()         # the youngest entry is used, and its count is not the largest
             m.d.comb += joins.eq(joinable & self.same)
-            with m.If(self.add):
-                m.d.sync += self.product.eq(self.token.product)
-        with m.If(self.add & ~joins):
+            with m.If(self.i.valid):
+                m.d.sync += self.product.eq(token.product)
+        with m.If(self.i.valid & ~joins):
             m.d.sync += youngest.eq(following)
 
         released = Signal(depth)
         for index, entry in enumerate(groups):
-            opens, grows, shrinks = self.add & ~joins & following[index], self.add & joins & youngest[index], self.done & oldest[index]
+            opens, grows = self.i.valid & ~joins & following[index], self.i.valid & joins & youngest[index]
+            shrinks = self.done & oldest[index]
             m.d.comb += released[index].eq(shrinks & ~grows & (entry.count == 1))
             with m.If(opens | grows):
                 m.d.sync += [
-                    entry.token.product.eq(self.token.product),
-                    entry.token.factor.eq(self.token.factor | Mux(joins, entry.token.factor, 0)),
-                    entry.flag.eq(self.flag | (joins & entry.flag)),
+                    entry.token.product.eq(token.product),
+                    entry.token.factor.eq(token.factor | Mux(joins, entry.token.factor, 0)),
+                    entry.flag.eq(self.i.payload.flag | (joins & entry.flag)),
                 ]
             with m.If(self.clear | released[index]):
                 m.d.sync += [entry.token.eq(0), entry.flag.eq(0)]
@@ -94,12 +97,12 @@ class _InFlight(Component):
                 m.d.sync += entry.count.eq(entry.count + 1)
             with m.Elif(shrinks & ~grows):
                 m.d.sync += entry.count.eq(entry.count - 1)
-        if self._merge:     # in the next cycle; ``add`` comes late
+        if self._merge:     # in the next cycle; ``i.valid`` comes late
             last = (1 << self._count_bits) - 1
             shrinks = (youngest & oldest).any() & self.done
             count = any_of(Mux(youngest[index], entry.count, 0) for index, entry in enumerate(groups))
             stays = (count != 0) & Mux(shrinks, count != 1, count != last)
-            m.d.sync += joinable.eq(Mux(self.add, ~joins | shrinks | (count != last - 1), stays) & ~self.clear)
+            m.d.sync += joinable.eq(Mux(self.i.valid, ~joins | shrinks | (count != last - 1), stays) & ~self.clear)
         m.d.comb += self.kept.eq(any_of(Mux(released[index], 0, entry.token.factor) for index, entry in enumerate(groups)))
         with m.If(released.any()):
             m.d.sync += oldest.eq(Cat(oldest[-1], oldest[:-1]))
@@ -173,9 +176,9 @@ class Scoreboard(Component):
         transfer = Signal()
         for unit, done, mine in ((thread, self.thread_done, ~for_matrix), (matrix, self.matrix_done, for_matrix)):
             m.d.comb += [
-                unit.token.eq(token),
-                unit.flag.eq(writes_predicate),
-                unit.add.eq(self.add & mine),
+                unit.i.payload.token.eq(token),
+                unit.i.payload.flag.eq(writes_predicate),
+                unit.i.valid.eq(self.add & mine),
                 unit.done.eq(done),
                 unit.clear.eq(self.clear),
             ]

@@ -67,6 +67,8 @@ async def every_cycle(dut, offers, takes, clears):
         if leaves:
             gaps.add(cycle - last if last is not None else None)
             last, sent = cycle, sent + 1
+        if clear:
+            last = None         # what comes behind it does not wait
         model.step(enters, leaves, clear)
         await RisingEdge(dut.clk)
     assert sent > CYCLES * offers * takes / 4

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import Component
 from heddle import load_config
 from heddle.front_end import issue_queue, unit
 from heddle.front_end.opcode_class import WAITS, one_of, opcode_class
-from heddle.isa.encoding import GUARD_ALWAYS, Opcode
+from heddle.isa.encoding import GUARD_ALWAYS, Opcode, WaitUnit
 
 from .contract import data_of
 
@@ -80,7 +80,8 @@ class DispatchSpec(Component):
     An instruction counts as issued exactly when it leaves, and only then it has an effect. An operation that has left issue is pending
     until its unit takes it, whatever ``stop`` does; it reaches its unit once, and nothing younger reaches a unit before. A copy
     reaches its unit once, when it leaves, behind all operations before it; without a guard it does not leave otherwise. What is
-    offered stays offered. An error ends the program. An instruction leaves within ``CALM_CYCLES`` (4) cycles in which nothing holds it.
+    offered stays offered. An error ends the program. ``wait`` leaves when its units had nothing to do in the cycle before. An instruction
+    leaves within ``CALM_CYCLES`` (4) cycles in which nothing holds it.
 
     Environment: a run starts when the one before has ended and nothing is pending.
 
@@ -108,6 +109,7 @@ class DispatchSpec(Component):
         self._marked(m, dut, instruction)
         self._offers(m, dut)
         self._effects(m, dut)
+        self._waits(m, dut, instruction)
         self._calm(m, dut, instruction)
         return m
 
@@ -173,6 +175,16 @@ class DispatchSpec(Component):
             m.d.sync += started.eq(0)
         with m.Elif(dut.recurrent.start):
             m.d.sync += started.eq(1)
+
+    def _waits(self, m, dut, instruction):
+        """What ``wait`` waits for: operations in the queue and in flight, and what the units say; without a guard."""
+        units, status, word, busy = dut.units, self._queue.status, instruction.word, Signal(len(WaitUnit))
+        m.d.sync += [
+            busy[WaitUnit.THREAD.value].eq(~status.thread_empty | units.thread_busy | units.writes_pending),
+            busy[WaitUnit.COPY.value].eq(units.copy_busy), busy[WaitUnit.MATRIX.value].eq(~status.matrix_empty | units.matrix_busy),
+        ]
+        leaves = self._leave & (word.opcode == Opcode.WAIT) & (word.guard == GUARD_ALWAYS) & ~word.guard_negate
+        m.d.comb += [Assert(~leaves | ~(busy & word.modifiers.wait.units).any()), Cover(leaves & busy.any())]
 
     def _calm(self, m, dut, instruction):
         """Cycles in which the same instruction is at issue and nothing holds it."""
