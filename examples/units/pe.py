@@ -8,7 +8,7 @@ from amaranth.sim import Simulator
 from heddle import PE, Config
 
 CFG = Config(threads=8, dot=4, factor_words=64, mm16=False)
-TREE, REGISTER = 2, 7                   # cycles of the tree, log2(dot); product register of the sum
+TREE, REGISTER = 2, 8                   # cycles of the tree, log2(dot); product register of the sum
 A, B = np.array([1, -2, 3, -4], np.int8), np.array([50, 60, 70, 80], np.int8)
 
 

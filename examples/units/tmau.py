@@ -1,4 +1,4 @@
-"""The TMAU copies 64 bytes from global memory into the banks of shared memory: one request, the rest goes by itself.
+"""The TMAU copies 64 bytes from global memory into the banks of shared memory: one operation, the rest goes by itself.
 
 The 16 bytes at shared address s belong to bank s / 16 mod 8, row s / 128. Global memory has the number 1000 + n at address 16 n.
 """
@@ -26,10 +26,11 @@ def main():
 
     async def shared_memory(ctx):
         port = tmau.bank_write
-        ctx.set(port.grant, 0xFF)       # every bank takes a word in every cycle
+        ctx.set(port.request.ready, 1)      # every bank takes a word in every cycle
         while not ctx.get(tmau.done):
-            _, _, asked, *values = await ctx.tick().sample(port.request, *port.row, *port.data)
-            banks.update({(bank, values[bank]): values[8 + bank] for bank in range(8) if asked >> bank & 1})
+            _, _, asked, write = await ctx.tick().sample(port.request.valid, port.request.payload)
+            ctx.set(port.written, asked)    # the acknowledgement: the words are in memory
+            banks.update({(bank, write.row[bank]): write.data[bank] for bank in range(8) if asked and write.bank >> bank & 1})
 
     sim = Simulator(tmau)
     sim.add_clock(1e-6)

@@ -121,7 +121,7 @@ class Core(Component):
         m.submodules.thread_unit = thread = ThreadUnit(cfg)
         m.submodules.matrix_unit = matrix = MatrixUnit(cfg)
         m.submodules.tmau = copy = Tmau(cfg)
-        m.submodules.rows = rows = RowExpander(cfg.far_registers)
+        m.submodules.rows = rows = RowExpander()
         m.submodules.barriers = barriers = Barriers(cfg)
         m.submodules.shared_memory = shared = SharedMemory(cfg, readers=3 + cfg.rnn, writers=2 + cfg.rnn)
         m.submodules.arbiter = arbiter = GlobalArbiter(cfg)
@@ -153,11 +153,6 @@ class Core(Component):
         writers = (copy.bank_write, thread.bank_write) if cfg.shared_writes > 1 else (thread.bank_write, copy.bank_write)
         for requester, port in zip((*writers, *([engine.bank_write] if engine else [])), shared.write):
             connect(m, requester, port)
-        if cfg.banks_known_ahead:
-            m.d.comb += thread.bank_ahead.eq(matrix.bank_ahead)
-        if cfg.shared_writes == 1 and cfg.far_registers:
-            m.d.comb += [asks.eq(source) for asks, source in zip(shared.asks, (
-                thread.storing, copy.bank_write.request.any(), *([engine.bank_write.request.any()] if engine else [])))]
         for client, port in zip((thread.global_port, copy.global_port), arbiter.i_client):
             connect(m, client, port)
         connect(m, arbiter.o, flipped(self.global_port))

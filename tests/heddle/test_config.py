@@ -415,9 +415,9 @@ def test_units_take_their_group():
 
 
 @pytest.mark.parametrize("kind, cannot", [
-    (MatrixParameters, ("tensors", "copy_queue", "instruction_words", "l2_kib", "rnn_contexts", "name")),
+    (MatrixParameters, ("copy_queue", "instruction_words", "l2_kib", "rnn_contexts", "name")),
     (DatapathParameters, ("shared_memory_kib", "tensors", "wait_timeout")),
-    (ThreadParameters, ("transpose", "mm16", "tensors", "rnn_contexts")),
+    (ThreadParameters, ("transpose", "mm16", "copy_queue", "rnn_contexts")),
 ])
 def test_parameters_of_others_cannot_be_read(kind, cannot):
     cfg = load_config("tiny")

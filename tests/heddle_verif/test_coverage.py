@@ -225,7 +225,7 @@ def test_devices(counted):
     assert counted["errors.run"] == {("TRAP", "golden"): 1}
     (merge, *_), = counted["matrix.instruction"]
     assert merge == "ka 2"
-    assert ("THREAD_ALU", "where it holds", "register", "ADD", "golden") in counted["front_end.instruction"]
+    assert ("THREAD_ALU", "where it holds", "register", "ADD", None, "golden") in counted["front_end.instruction"]
     assert {key[1] for key in counted["presets.run"]} == {"thread unit", "matrix unit"}
 
 

@@ -70,7 +70,8 @@ def factor_access_layout(cfg):
 def capture_layout(cfg):
     """Destinations of the values that the register files deliver in this cycle."""
     return data.StructLayout({
-        "product": 1,                               # the product register goes to the thread unit
+        "product": 1,                               # the product register, of a pair the even one, goes to the thread unit
+        **({"odd": 1} if cfg.register_pairs else {}),   # so does the odd one
         "factor": 1,                                # part of a factor word goes to the thread unit
         "offset": 1,                                # part of a factor word becomes the next offset
         "parts": cfg.numbers_per_word,              # 32-bit part of the factor word, one-hot

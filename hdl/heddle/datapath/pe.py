@@ -30,7 +30,8 @@ def LaneAccessPort(cfg):
     return_lane : Out(1)
         The lowest 32 bits of ``return_data`` are registered for a product register.
     product, factor : In(32)
-        Product register, or 32-bit part of a factor word, that is read; zero in all other cycles.
+        Product register, or 32-bit part of a factor word, that is read; zero in all other cycles. With ``register_pairs`` an odd product
+        register is at ``factor``.
     tap : In(32)
         With ``rnn``: accumulator of a CAT tap, in the cycle in which a product register would be at ``product``.
     """
@@ -130,7 +131,7 @@ class PE(Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.factors = factors = FactorRegisterFile(self.cfg)
-        m.submodules.products = products = ProductRegisterFile()
+        m.submodules.products = products = ProductRegisterFile(self.cfg.register_pairs)
         m.submodules.tree = tree = CatTree(self.cfg) if self.cfg.rnn else ReductionTree(self.cfg)
         self._multiply(m, factors, tree)
         m.d.comb += self.root.eq(tree.root)
@@ -242,19 +243,22 @@ class PE(Component):
 
     def _read(self, m, factors, products):
         capture, thread = self.files.capture, self.thread
-        part = Signal(32)
+        part, factor_side, factor_counts = Signal(32), Signal(32), Signal()
         product, factor, offset, offset_next = (
             Signal(32, name=name, reset_less=True) for name in ("product_read", "factor_read", "offset_now", "offset_next"))
         m.d.comb += [
-            part.eq(select_one_hot(capture.parts, factors.data_b)),
+            part.eq(select_one_hot(capture.parts, factors.data_b)), factor_side.eq(part), factor_counts.eq(capture.factor),
             thread.product.eq(product),
             thread.factor.eq(factor),
             self.offset.eq(offset),
         ]
-        m.d.sync += [product.eq(products.thread_data), factor.eq(part)]
+        if self.cfg.register_pairs:
+            with m.If(capture.odd):
+                m.d.comb += [factor_side.eq(products.thread_data[1]), factor_counts.eq(1)]
+        m.d.sync += [product.eq(products.thread_data[0]), factor.eq(factor_side)]
         with m.If(~(thread.read_lane & capture.product)):
             m.d.sync += product.eq(0)
-        with m.If(~(thread.read_lane & capture.factor)):
+        with m.If(~(thread.read_lane & factor_counts)):
             m.d.sync += factor.eq(0)
         with m.If(capture.offset):
             m.d.sync += offset_next.eq(part)

@@ -4,6 +4,7 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from ..interfaces.layouts import OffsetReadPort, RegisterPort
+from ..lib.delay import Stages
 from ..lib.members import connect_members
 from ..lib.onehot import any_of
 from ..lib.shared_module import SharedModule
@@ -55,7 +56,7 @@ class PEArray(Component):
     offset_read : In(OffsetReadPort(cfg))
         Reads of the next offsets.
     offset_load : In(1)
-        The next offset becomes ``offset``; not delayed by ``far_registers``.
+        The next offset becomes ``offset``; without register slice.
     offset : Out(32).array(threads)
         Offset of each thread's column of B.
     pause : Out(1)
@@ -65,8 +66,8 @@ class PEArray(Component):
 
     *Latency*: sums are in the product register file 6 + log2(``dot``) cycles after ``step``; ``done`` marks this cycle. After
     ``engine.step`` it is 4 + log2(``dot``) for all taps, two less for taps 2 and 3, one less for tap 1. Reads have
-    ``register_read_latency``. With ``far_registers`` everything reaches the PEs one cycle later and read data come back two cycles later;
-    all relations above remain.
+    ``register_read_latency``. With ``lane_slices`` everything reaches the PEs as many cycles later, and read data come back twice as many
+    cycles later; all relations above remain.
 
     *Throughput*: one step a cycle.
 
@@ -119,7 +120,7 @@ class PEArray(Component):
         for name in ("pairs", "quads", "total", *["scaled"] * cfg.two_passes):
             m.d.comb += getattr(sums, name).eq(at_lanes[name])
         lanes = SharedModule("heddle_lane", PE, cfg)
-        values = [[] for _ in range(slots)]
+        values, seconds = ([[] for _ in range(slots)] for _ in range(2))
         for thread in range(cfg.threads):
             lane = lanes.instantiate(m, f"lane_{thread}")
             m.d.comb += [element.eq(value) for element, value in zip(lane.word, at_lanes["word"][thread % cfg.fetch_slots], strict=True)]
@@ -140,17 +141,28 @@ class PEArray(Component):
                 lane.offset_load.eq(self.offset_load),
                 self.offset[thread].eq(lane.offset),
             ]
-            values[thread % slots] += [lane.thread.product, lane.thread.factor, *([lane.thread.tap] if cfg.rnn else [])]
-        # PEs that were not read deliver zeros.
-        for slot, (read, of_slot) in enumerate(zip(port.read_data, values)):
-            if cfg.lane_registers:      # one register for every ``NEIGHBOURS`` values, near their PEs
-                near = [Signal(32, name=f"read_{slot}_{first}", reset_less=True) for first in range(0, len(of_slot), NEIGHBOURS)]
-                m.d.sync += [kept.eq(any_of(of_slot[number * NEIGHBOURS:][:NEIGHBOURS])) for number, kept in enumerate(near)]
-                of_slot = near
-            m.d.comb += read.eq(any_of(of_slot))
+            values[thread % slots] += [lane.thread.product, *([lane.thread.tap] if cfg.rnn else [])]
+            seconds[thread % slots].append(lane.thread.factor)
+        self._read_data(m, values, seconds)
+
+    def _read_data(self, m, values, seconds):
+        """Registers that are read, of each slot: of all its PEs those that are read first, and those that may be second of a pair.
+
+        PEs that were not read deliver zeros.
+        """
+        cfg, port = self.cfg, self.registers
+        pair = Stages(m, port.read_pair, "pair")[cfg.register_read_latency] if cfg.register_pairs else 0
+        for slot, read in enumerate(port.read_data):
+            first, second = Signal(32, name=f"first_{slot}"), Signal(32, name=f"second_{slot}")
+            for joined, name, of_slot in ((first, "first", values[slot]), (second, "second", seconds[slot])):
+                near = [any_of(of_slot[start:start + NEIGHBOURS]) for start in range(0, len(of_slot), NEIGHBOURS)]  # joined near their PEs
+                m.d.comb += joined.eq(any_of(self._later(m, f"{name}_{slot}_{number}", value) for number, value in enumerate(near)))
+            m.d.comb += read.eq(first | Mux(pair, 0, second))
+            if cfg.register_pairs:
+                m.d.comb += port.read_second[slot].eq(second)
 
     def _at_lanes(self, m, control, arbiter, group):
-        """Inputs of the PEs and of the sums over PEs, by name; with far registers one cycle later."""
+        """Inputs of the PEs and of the sums over PEs, by name, behind the register slices in front of the PEs."""
         cfg, port = self.cfg, self.registers
         values = {name: getattr(control, name) for name in (
             "pairs", "quads", "total", *["odd_high"] * cfg.two_passes, *["taps"] * cfg.rnn)}
@@ -168,10 +180,9 @@ class PEArray(Component):
             values |= {"factor_address": factor_address, "take": take}
             words = self._words(m)
         lists = {"word": [Cat(word) for word in words], "returned": list(port.return_data)}
-        if cfg.lane_registers:
-            values = {name: self._later(m, name, value) for name, value in values.items()}
-            lists = {name: [self._later(m, f"{name}_{number}", value, reset_less=True) for number, value in enumerate(several)]
-                     for name, several in lists.items()}
+        values = {name: self._later(m, name, value, reset=True) for name, value in values.items()}
+        lists = {name: [self._later(m, f"{name}_{number}", value) for number, value in enumerate(several)]
+                 for name, several in lists.items()}
         lists["word"] = [[word.word_select(element, cfg.element_bits).as_signed() for element in range(cfg.dot)] for word in lists["word"]]
         return values | lists
 
@@ -190,7 +201,6 @@ class PEArray(Component):
             m.d.comb += [chosen.eq(Mux(self.engine_active, element, value)) for chosen, element, value in zip(either, spread, word)]
         return words
 
-    def _later(self, m, name, value, **options):
-        register = Signal(value.shape(), name=f"far_{name}", **options)
-        m.d.sync += register.eq(value)
-        return register
+    def _later(self, m, name, value, reset=False):
+        """``value`` behind the register slices between the units and the PEs."""
+        return Stages(m, value, f"far_{name}", reset)[self.cfg.lane_slices]

@@ -18,7 +18,7 @@ ACCESS_MEMBERS = ("read", "read_number", "read_grant", "write_product", "write_r
 def AccessPort(cfg):
     """The members of ``RegisterPort`` that access the register files."""
     members = RegisterPort(cfg).members
-    return Signature({name: members[name] for name in (*ACCESS_MEMBERS, *["read_tap"] * cfg.rnn)})
+    return Signature({name: members[name] for name in (*ACCESS_MEMBERS, *["read_tap"] * cfg.rnn, *["read_pair"] * cfg.register_pairs)})
 
 
 def RegisterFilePort(cfg):
@@ -150,6 +150,9 @@ class RegisterArbiter(Component):
             m.d.comb += [self.files.read_tap.word_select(tap - 1, banks).eq(Mux(product_read & (port.read_tap == tap), 1 << bank, 0))
                          for tap in range(1, TAPS)]
             product_read = product_read & (port.read_tap == 0)
+        if self.cfg.register_pairs:
+            m.d.sync += capture.odd.eq(product_read & (port.read_number[0] | port.read_pair))
+            product_read = product_read & ~port.read_number[0]
         m.d.sync += [
             capture.product.eq(product_read),
             capture.factor.eq(factor_read),

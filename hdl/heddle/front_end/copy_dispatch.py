@@ -17,7 +17,8 @@ __all__ = ["CopyDispatch"]
 class CopyDispatch(Component):
     """Copy dispatch: offers the copy at issue to its unit. Guards are uniform and registers were read before: no scoreboard is needed.
 
-    Copies do not pass a pending operation: a program may conclude from an issued store that earlier reads of memory are over.
+    Copies do not pass a pending operation, nor an ``mm`` that awaits loads of its factors. So a program may conclude from an issued store
+    that earlier reads of memory are over, and from an issued ``mm`` that the loads of its factors are.
 
     Parameters
     ----------
@@ -33,7 +34,7 @@ class CopyDispatch(Component):
     guarded_before : In(1)
         ``guarded`` of the cycle before. Copies of blocks and rows use it: at least two beats precede their valid.
     blocked : In(1)
-        A thread or matrix operation is pending.
+        A thread or matrix operation is pending, or an ``mm`` awaits loads of its factors.
     o_copy : Out(stream.Signature(row_operation_layout))
         Copies of blocks and of rows.
     o_tensor : Out(stream.Signature(tensor_operation_layout()))

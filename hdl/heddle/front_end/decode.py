@@ -37,7 +37,6 @@ _DECODED = {
     "destination_pitch": 32,    # of copy_rows: uniform registers dst + 1, a + 1, b + 1; of copy_tensor: c, b + 2, b + 1
     "source_pitch": 32,
     "rows": 32,                 # 1 for copy_block
-    "segment": segment_layout,
     "token": token_layout,
     "code": ErrorCode,          # the error of the failed check, else the error that issue may raise
     "field": FailedField,       # field of ``word`` that is the operand of the error
@@ -51,7 +50,7 @@ def decoded_layout(cfg):
     ``offsets`` are the members 3 and 4 of the coordinates, and 1 and 2 of the offsets. ``waits``: ``wait``, ``barrier.wait``,
     ``commit_group`` or ``wait_group``. ``bad_mask``: ``mask`` is empty or names a core that does not exist.
     """
-    return data.StructLayout(_DECODED | ({
+    return data.StructLayout(_DECODED | {"segment": segment_layout(cfg)} | ({
         "for_tensor": 1,
         "invalidates": 1,
         "coordinates": data.ArrayLayout(32, 2),     # uniform registers b + 3, b + 4

@@ -22,8 +22,8 @@ from ..isa.error_codes import ErrorCode
 from ..isa.issue_rules import CHECKS
 from ..isa.tensor_descriptor import MAX_RANK, TensorMode
 from ..lib.onehot import any_of
+from ..lib.swizzle import swizzles
 from ..parameters.front_end import FrontEndParameters
-from ..tmau.swizzle import swizzles
 
 __all__ = ["FailedField", "InstructionChecks", "failed_operand"]
 
@@ -195,6 +195,15 @@ class InstructionChecks(Component):
     def _rule_rank(self, field):
         return field.segment.rank == 0
 
+    def _swizzle(self, mode):
+        """Whether the configuration has a mode."""
+        known = (Swizzle.NONE, *swizzles(self.cfg))
+        return Const(1) if len(known) == len(Swizzle) else Cat(mode == known_mode for known_mode in known).any()
+
+    def _rule_swizzle(self, field):
+        fields = field.segment
+        return (fields.swizzle == Swizzle.NONE) | ((fields.space == Space.SHARED) & self._swizzle(fields.swizzle))
+
     def _rule_element(self, field):
         elements = [ElementType.INT8] + [ElementType.INT16] * self.cfg.mm16
         return Cat(field.matrix.element == element for element in elements).any()
@@ -211,10 +220,8 @@ class InstructionChecks(Component):
 
     def _rule_plain_copy(self, field):
         fields = field.copy
-        known = (Swizzle.NONE, *swizzles(self.cfg))
-        swizzled = Const(1) if len(known) == len(Swizzle) else Cat(fields.swizzle == mode for mode in known).any()
         reduces = (fields.destination == Space.GLOBAL) & _defined(fields.reduction, Reduction) if self.cfg.reductions else Const(0)
-        return swizzled & ((fields.reduction == Reduction.NONE) | reduces)
+        return self._swizzle(fields.swizzle) & ((fields.reduction == Reduction.NONE) | reduces)
 
     def _rule_multicast(self, field):
         fields = field.copy

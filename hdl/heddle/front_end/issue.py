@@ -19,6 +19,7 @@ from ..interfaces.layouts import PC_BITS, ErrorStream, row_operation_layout
 from ..isa.encoding import Opcode
 from ..isa.error_codes import ErrorCode
 from ..lib.members import connect_members
+from ..lib.swizzle import swizzle_field
 from ..parameters.front_end import FrontEndParameters
 from ..thread.alu import AluDatapath
 from ..tmau.layouts import tensor_operation_layout
@@ -85,7 +86,7 @@ class Issue(Component):
         With ``tensors``: addresses of tensor descriptors to be invalidated.
     units : In(UnitStatusPort())
         Work in flight of the units.
-    written : Out(UniformWritePort())
+    written : Out(UniformWritePort(cfg))
         Writes of uniform registers and segments.
     barriers : Out(BarrierPort())
         Barriers.
@@ -175,6 +176,7 @@ class Issue(Component):
             segment.segment.base.eq(instruction.b_value),
             segment.segment.space.eq(word.modifiers.segment.space),
             segment.segment.element_shift.eq(word.modifiers.segment.element_shift),
+            segment.segment.swizzle.eq(swizzle_field(self.cfg, word.modifiers.segment.swizzle)),
             self.barriers.expect.barrier.eq(word.a), self.barriers.expect.bytes.eq(instruction.b_value),
             self.branch.target.eq(word.imm),
         ]
@@ -217,7 +219,7 @@ class Issue(Component):
         m.d.sync += guarded_before.eq(self._guarded)
         m.d.comb += [
             copies.instruction.eq(self.i.payload), copies.execute.eq(self._execute), copies.guarded.eq(self._guarded),
-            copies.guarded_before.eq(guarded_before), copies.blocked.eq(self.queue.waiting),
+            copies.guarded_before.eq(guarded_before), copies.blocked.eq(self.queue.waiting | self.queue.mm_awaits),
             self.events.queue_stalls.eq(copies.stalls),
         ]
 
@@ -266,6 +268,6 @@ def issue_members(cfg):
         "o_error": Out(ErrorStream()),
         "o_operation": Out(stream.Signature(decoded_layout(cfg))), "queue": In(IssueQueueStatus()),
         "o_copy": Out(stream.Signature(row_operation_layout)),
-        "units": In(UnitStatusPort()), "written": Out(UniformWritePort()), "barriers": Out(BarrierPort()),
+        "units": In(UnitStatusPort()), "written": Out(UniformWritePort(cfg)), "barriers": Out(BarrierPort()),
         "events": Out(EventPort(("instructions", "queue_stalls", "barrier_stalls"))), "waiting": Out(WaitPort()),
     }

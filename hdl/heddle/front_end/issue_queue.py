@@ -26,8 +26,10 @@ def IssueQueueStatus():
         An operation is pending.
     thread_empty, matrix_empty : Out(1)
         No operation of the unit is pending or in flight.
+    mm_awaits : Out(1)
+        An ``mm`` was dispatched before the loads of its factors were done, and they are not: ``matrix_hold`` of the cycle before.
     """
-    return Signature(dict.fromkeys(("waiting", "thread_empty", "matrix_empty"), Out(1)))
+    return Signature(dict.fromkeys(("waiting", "thread_empty", "matrix_empty", "mm_awaits"), Out(1)))
 
 
 class IssueQueue(Component):
@@ -40,7 +42,7 @@ class IssueQueue(Component):
     *Ports*:
     i : In(stream.Signature(decoded_layout(cfg)))
         Operations of the two units; nothing else may be valid.
-    o_thread : Out(stream.Signature(thread_operation_layout))
+    o_thread : Out(stream.Signature(thread_operation_layout(cfg)))
         Operations for the thread unit.
     o_matrix : Out(stream.Signature(matrix_operation_layout(cfg)))
         Operations for the matrix unit.
@@ -79,7 +81,7 @@ class IssueQueue(Component):
         super().__init__({
             "matrix_hold": Out(1),
             "i": In(stream.Signature(decoded_layout(cfg))),
-            "o_thread": Out(stream.Signature(thread_operation_layout)),
+            "o_thread": Out(stream.Signature(thread_operation_layout(cfg))),
             "o_matrix": Out(stream.Signature(matrix_operation_layout(cfg))),
             "masks": In(ThreadMaskPort(cfg.threads)),
             "thread_done": In(1), "matrix_done": In(1), "clear": In(1), "status": Out(IssueQueueStatus()),
@@ -90,7 +92,7 @@ class IssueQueue(Component):
         m = Module()
         m.submodules.tokens = tokens = Scoreboard(self.cfg)
         instruction, word = self.i.payload, self.i.payload.word
-        thread = Signal(thread_operation_layout, reset_less=True)
+        thread = Signal(thread_operation_layout(self.cfg), reset_less=True)
         matrix = Signal(matrix_operation_layout(self.cfg), reset_less=True)
         for_matrix = Signal(reset_less=True)
         for_thread = Signal(reset_less=True)
@@ -117,6 +119,7 @@ class IssueQueue(Component):
         shift = self._part_bits + self.cfg.factor_address_bits - exact_log2(TOKEN_GRANULES)
         offset = (word.a - FIRST_FACTOR_REGISTER)[shift:][:exact_log2(TOKEN_GRANULES)]
         m.d.comb += [tokens.i.payload.lanes_only.eq(~(1 << offset)), self.matrix_hold.eq(tokens.matrix_hold)]
+        m.d.sync += self.status.mm_awaits.eq(tokens.matrix_hold)
         with m.If(self.i.valid & self.i.ready):
             m.d.sync += [for_thread.eq(instruction.for_thread), for_matrix.eq(instruction.for_matrix)]
             self._thread(m, thread, instruction, word)
@@ -143,7 +146,8 @@ class IssueQueue(Component):
             operation.compare.eq(alu.compare), operation.unsigned.eq(alu.unsigned),
             operation.access.eq(Mux(accesses, word.modifiers.memory.access, Mux(vector, Access.V4, Access.B32))),
             operation.space.eq(instruction.segment.space),
-            operation.element_shift.eq(instruction.segment.element_shift), operation.guard.eq(word.guard),
+            operation.element_shift.eq(instruction.segment.element_shift), operation.swizzle.eq(instruction.segment.swizzle),
+            operation.guard.eq(word.guard),
             operation.guard_negate.eq(word.guard_negate), operation.dst.eq(word.dst), operation.a.eq(word.a),
             operation.b.eq(word.b), operation.b_is_register.eq(~special & (word.b_source == OperandSource.REGISTER)),
             operation.c.eq(word.c), operation.pc.eq(instruction.pc),
@@ -157,6 +161,7 @@ class IssueQueue(Component):
             operation.factor_word.eq((word.c - 256)[self._part_bits:]),
             operation.offset_register.eq(word.a - 256),
             operation.base.eq(instruction.b_value), operation.element_shift.eq(instruction.segment.element_shift),
+            operation.swizzle.eq(instruction.segment.swizzle),
             operation.a_signed.eq(fields.a_signed), operation.b_signed.eq(fields.b_signed),
             operation.k_length.eq(fields.k_length), operation.order.eq(fields.order), operation.zero.eq(fields.zero),
             operation.ka.eq(fields.ka), operation.ka_interleaved.eq(fields.ka_interleaved),

@@ -27,7 +27,7 @@ def operand_layout(cfg):
         "a": 32,
         "b": 32,
     } | ({"c": 32} if cfg.tensors else {}) | {
-        "segment": segment_layout,
+        "segment": segment_layout(cfg),
         "code": ErrorCode,      # error of the first check that fails
         "field": FailedField,   # field of the instruction that fails it
     })
@@ -61,11 +61,11 @@ class OperandRead(Component):
         Beats, in order.
     flush : In(1)
         Drops the beats of the instruction at ``i`` that have passed, and forgets the writers in flight. ``o`` is void in this cycle.
-    written : In(UniformWritePort())
+    written : In(UniformWritePort(cfg))
         Write-back of uniform registers and segments.
     a, b, c : Out(UniformReadPort())
         Reads of uniform registers; ``c`` only with ``tensors``.
-    segment : Out(SegmentReadPort())
+    segment : Out(SegmentReadPort(cfg))
         Reads of the segment table.
 
     *Latency*: combinational from ``i`` to ``o``.
@@ -84,9 +84,9 @@ class OperandRead(Component):
         self.cfg = cfg = FrontEndParameters.of(cfg)
         super().__init__({
             "i": In(stream.Signature(fetched_layout)), "o": Out(stream.Signature(operand_layout(cfg))), "flush": In(1),
-            "written": In(UniformWritePort()),
+            "written": In(UniformWritePort(cfg)),
             "a": Out(UniformReadPort()), "b": Out(UniformReadPort()), **({"c": Out(UniformReadPort())} if cfg.tensors else {}),
-            "segment": Out(SegmentReadPort()),
+            "segment": Out(SegmentReadPort(cfg)),
         })
 
     def elaborate(self, platform):

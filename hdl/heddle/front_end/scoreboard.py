@@ -16,6 +16,13 @@ token_layout = data.StructLayout({
 })
 
 
+# Register groups of all operations in flight of a unit.
+held_layout = data.StructLayout({
+    "product": TOKEN_GRANULES,
+    "factor": TOKEN_GRANULES,
+    "kept_factor": TOKEN_GRANULES,  # of the operations that do not complete in this cycle
+})
+
 # What the scoreboard knows of an operation.
 hazard_layout = data.StructLayout({
     "token": token_layout,
@@ -41,8 +48,7 @@ class _InFlight(Component):
             # The pending operation; ``valid``: it is added.
             "i": In(stream.Signature(data.StructLayout({"token": token_layout, "flag": 1}), always_ready=True)),
             "done": In(1), "clear": In(1),
-            "held": Out(token_layout),      # union over all entries
-            "kept": Out(TOKEN_GRANULES),    # factor register groups of the entries that are not released in this cycle
+            "held": Out(held_layout),
             "flags": Out(1),                # an operation in flight was added with ``flag``
             "full": Out(1),                 # no entry is free for ``i``
             "tight": Out(1),                # fewer than two entries are free
@@ -103,7 +109,7 @@ class _InFlight(Component):
             count = any_of(Mux(youngest[index], entry.count, 0) for index, entry in enumerate(groups))
             stays = (count != 0) & Mux(shrinks, count != 1, count != last)
             m.d.sync += joinable.eq(Mux(self.i.valid, ~joins | shrinks | (count != last - 1), stays) & ~self.clear)
-        m.d.comb += self.kept.eq(any_of(Mux(released[index], 0, entry.token.factor) for index, entry in enumerate(groups)))
+        m.d.comb += self.held.kept_factor.eq(any_of(Mux(released[index], 0, entry.token.factor) for index, entry in enumerate(groups)))
         with m.If(released.any()):
             m.d.sync += oldest.eq(Cat(oldest[-1], oldest[:-1]))
         with m.If(self.clear):
@@ -205,7 +211,7 @@ class Scoreboard(Component):
         # Groups of an ``mm`` that was dispatched before loads to them; newer loads wait for it.
         awaited, remaining = Signal(TOKEN_GRANULES), Signal(TOKEN_GRANULES)
         m.d.comb += [
-            remaining.eq((awaited | Mux(self.add & for_matrix, token.factor, 0)) & thread.kept),
+            remaining.eq((awaited | Mux(self.add & for_matrix, token.factor, 0)) & thread.held.kept_factor),
             self.matrix_hold.eq(remaining.any()),
         ]
         m.d.sync += awaited.eq(Mux(self.clear, 0, remaining))

@@ -23,11 +23,11 @@ class UniformState(Component):
     *Ports*:
     a, b, c : In(UniformReadPort())
         Reads of uniform registers; ``c`` only with ``tensors``.
-    segment : In(SegmentReadPort())
+    segment : In(SegmentReadPort(cfg))
         Reads of the segment table.
     i_uniform : In(UniformStream())
         Writes of uniform registers.
-    i_segment : In(SegmentStream())
+    i_segment : In(SegmentStream(cfg))
         Writes of the segment table.
 
     *Latency*: reads are combinational; a read sees the writes of earlier cycles.
@@ -42,13 +42,13 @@ class UniformState(Component):
         self.cfg = cfg = FrontEndParameters.of(cfg)
         super().__init__({
             "a": In(UniformReadPort()), "b": In(UniformReadPort()), **({"c": In(UniformReadPort())} if cfg.tensors else {}),
-            "segment": In(SegmentReadPort()), "i_uniform": In(UniformStream()), "i_segment": In(SegmentStream()),
+            "segment": In(SegmentReadPort(cfg)), "i_uniform": In(UniformStream()), "i_segment": In(SegmentStream(cfg)),
         })
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.uniform_registers = registers = Memory(shape=32, depth=UNIFORM_REGISTERS, init=[])
-        m.submodules.segment_table = table = Memory(shape=segment_layout, depth=SEGMENTS, init=[])
+        m.submodules.segment_table = table = Memory(shape=segment_layout(self.cfg), depth=SEGMENTS, init=[])
         reads = (self.a, self.b, *([self.c] if self.cfg.tensors else []))
         self._ports(m, registers, reads, self.i_uniform, self.i_uniform.payload.value)
         self._ports(m, table, (self.segment,), self.i_segment, self.i_segment.payload.segment)

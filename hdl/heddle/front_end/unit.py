@@ -65,7 +65,7 @@ class FrontEnd(Component):
         Writes of uniform registers by the host; only while no program runs.
     masks : In(ThreadMaskPort(threads))
         Thread predicates and lane mask.
-    o_thread : Out(stream.Signature(thread_operation_layout))
+    o_thread : Out(stream.Signature(thread_operation_layout(cfg)))
         Operations for the thread unit.
     o_matrix : Out(stream.Signature(matrix_operation_layout(cfg)))
         Operations for the matrix unit.
@@ -106,7 +106,7 @@ class FrontEnd(Component):
             "i_program": In(stream.Signature(program_write_layout(cfg), always_ready=True)),
             "program": In(ProgramPort(cfg)), "core": In(cfg.core_bits), "i_uniform": In(UniformStream()),
             "masks": In(ThreadMaskPort(cfg.threads)), "matrix_hold": Out(1), "tokens_empty": Out(1),
-            "o_thread": Out(stream.Signature(thread_operation_layout)),
+            "o_thread": Out(stream.Signature(thread_operation_layout(cfg))),
             "o_matrix": Out(stream.Signature(matrix_operation_layout(cfg))), "events": Out(EventPort(ISSUE_EVENTS)),
             "waiting": Out(WaitPort()),
         } | {name: issue[name] for name in self._of_issue})

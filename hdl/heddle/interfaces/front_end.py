@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out, Signature
 from ..constants import BARRIERS, PREDICATES, SEGMENTS, STORE_GROUPS, UNIFORM_REGISTERS
 from ..isa.encoding import Space
 from ..isa.error_codes import ErrorCode
+from ..lib.swizzle import swizzle_bits
 from .control import UniformStream
 
 __all__ = ["BarrierOpenPort", "BarrierPort", "BarrierQueryPort", "RecurrentPort", "SegmentReadPort", "SegmentStream", "StoreGroupPort",
@@ -14,8 +15,15 @@ __all__ = ["BarrierOpenPort", "BarrierPort", "BarrierQueryPort", "RecurrentPort"
 
 EXPECTED_BITS = 32      # of the bytes of a ``barrier.expect``
 
-segment_layout = data.StructLayout({"base": 32, "space": Space, "element_shift": 3})
-segment_write_layout = data.StructLayout({"index": range(SEGMENTS), "segment": segment_layout})
+
+def segment_layout(cfg):
+    """Entry of the segment table; ``swizzle`` is a ``swizzle_field``."""
+    return data.StructLayout({"base": 32, "space": Space, "element_shift": 3, "swizzle": swizzle_bits(cfg)})
+
+
+def segment_write_layout(cfg):
+    return data.StructLayout({"index": range(SEGMENTS), "segment": segment_layout(cfg)})
+
 
 # Error of a run of the engine. ``of_image``: the operand is the address of the image.
 recurrent_error_layout = data.StructLayout({"failed": 1, "of_image": 1, "code": ErrorCode, "operand": 20})
@@ -33,24 +41,24 @@ def UniformReadPort():
     return Signature({"index": Out(range(UNIFORM_REGISTERS)), "value": In(32)})
 
 
-def SegmentReadPort():
+def SegmentReadPort(cfg):
     """Asynchronous read port of the segment table, seen from the reader.
 
     *Ports*:
     index : Out(range(SEGMENTS))
         Number of the segment to read.
-    value : In(segment_layout)
+    value : In(segment_layout(cfg))
         The entry, in the same cycle: base address in bytes, space, and log2 of the bytes of an element.
     """
-    return Signature({"index": Out(range(SEGMENTS)), "value": In(segment_layout)})
+    return Signature({"index": Out(range(SEGMENTS)), "value": In(segment_layout(cfg))})
 
 
-def SegmentStream():
+def SegmentStream(cfg):
     """Writes of the segment table; always ready."""
-    return stream.Signature(segment_write_layout, always_ready=True)
+    return stream.Signature(segment_write_layout(cfg), always_ready=True)
 
 
-def UniformWritePort():
+def UniformWritePort(cfg):
     """Write-back of instructions that write uniform registers or segments, seen from the issue stage.
 
     A register between issue and the reader must take all three, as their distance in cycles is fixed.
@@ -58,12 +66,12 @@ def UniformWritePort():
     *Ports*:
     retires : Out(1)
         Such an instruction leaves issue, whether it writes or not.
-    segment : Out(SegmentStream())
+    segment : Out(SegmentStream(cfg))
         Its write of a segment, in the same cycle.
     register : Out(UniformStream())
         Its write of a uniform register, one cycle later.
     """
-    return Signature({"retires": Out(1), "segment": Out(SegmentStream()), "register": Out(UniformStream())})
+    return Signature({"retires": Out(1), "segment": Out(SegmentStream(cfg)), "register": Out(UniformStream())})
 
 
 def ThreadMaskPort(threads):

@@ -8,16 +8,18 @@ from ..constants import BANK_BYTES, BANKS, BARRIERS, PRODUCT_REGISTERS, REGISTER
 from ..isa.encoding import Access, AluFunction, CompareFunction, LoopOrder, Reduction, Space, Swizzle
 from ..isa.error_codes import ErrorCode
 from ..isa.tensor_descriptor import TensorFormat
+from ..lib.swizzle import swizzle_bits
 
 __all__ = [
-    "PC_BITS", "SHARED_READ_LATENCY", "error_layout", "ErrorStream", "BankReadPort", "BankWritePort", "GlobalPort",
+    "PC_BITS", "SHARED_READ_LATENCY", "error_layout", "ErrorStream", "shared_read_layout", "shared_answer_layout",
+    "shared_write_layout", "SharedReadPort", "SharedWritePort", "GlobalPort",
     "ThreadKind", "thread_operation_layout", "matrix_operation_layout", "copy_operation_layout", "CopyKind",
     "row_operation_layout", "RegisterPort", "MemoryPort", "read_request_layout", "read_data_layout", "write_request_layout",
     "write_data_layout", "write_response_layout", "barrier_arrival_layout", "OffsetReadPort",
 ]
 
 PC_BITS = 12                # bits of a program counter in error reports, for every configuration
-SHARED_READ_LATENCY = 1     # cycles from a granted bank read to its data
+SHARED_READ_LATENCY = 1     # cycles from a read request that is granted at once to its answer
 
 
 # -- errors ---------------------------------------------------------------------------------
@@ -33,57 +35,61 @@ def ErrorStream():
 
 # -- shared memory --------------------------------------------------------------------------
 
-def BankReadPort(cfg):
-    """Read port to the banks of shared memory, seen from the requester.
+def shared_read_layout(cfg):
+    """Read request to shared memory: row ``row[b]`` of each bank b of ``bank``, which is not 0."""
+    return data.StructLayout({"bank": BANKS, "row": data.ArrayLayout(cfg.row_bits, BANKS)})
 
-    *Ports*:
-    request : Out(BANKS)
-        Bit b requests row ``row[b]`` of bank b.
-    row : Out(row_bits).array(BANKS)
-        Row of each bank.
-    grant : In(BANKS)
-        Granted requests; combinational from the requests of the same cycle.
-    data : In(128).array(BANKS)
-        Word of each bank, for one cycle.
 
-    *Latency*: exactly ``SHARED_READ_LATENCY`` (1) cycle from a grant to ``data``.
+# Words of a read request: those of ``bank`` are at ``data``; ``last`` with the last ones of the request.
+shared_answer_layout = data.StructLayout({"bank": BANKS, "last": 1, "data": data.ArrayLayout(8 * BANK_BYTES, BANKS)})
 
-    *Back-pressure*: a request without grant must be repeated.
+
+def shared_write_layout(cfg):
+    """Write request to shared memory: ``data[b]`` to the bytes ``mask[b]`` of row ``row[b]`` of each bank b of ``bank``.
+
+    ``bank`` is not 0. With ``shared_writes`` 1 it has one bit, and row, data and mask have one line for all banks.
     """
-    return Signature({
-        "request": Out(BANKS),
-        "row": Out(cfg.row_bits).array(BANKS),
-        "grant": In(BANKS),
-        "data": In(8 * BANK_BYTES).array(BANKS),
+    lines = cfg.shared_writes
+    return data.StructLayout({
+        "bank": BANKS, "row": data.ArrayLayout(cfg.row_bits, lines), "data": data.ArrayLayout(8 * BANK_BYTES, lines),
+        "mask": data.ArrayLayout(BANK_BYTES, lines),
     })
 
 
-def BankWritePort(cfg):
-    """Write port to the banks of shared memory, seen from the requester.
+def SharedReadPort(cfg):
+    """Read port of shared memory, seen from the requester.
 
     *Ports*:
-    request : Out(BANKS)
-        Bit b requests a write to row ``row[b]`` of bank b.
-    row : Out(row_bits).array(BANKS)
-        Row of each bank.
-    data : Out(128).array(BANKS)
-        Data of each bank.
-    mask : Out(16).array(BANKS)
-        Byte enables of each bank.
-    grant : In(BANKS)
-        Granted requests; combinational from the requests of the same cycle.
+    request : Out(stream.Signature(shared_read_layout(cfg)))
+        Requests.
+    answer : In(stream.Signature(shared_answer_layout, always_ready=True))
+        Their words, in order: a request has one answer, or several with a part of its banks each.
 
-    *Latency*: a granted write is visible to reads that are granted in later cycles.
+    *Latency*: ``SHARED_READ_LATENCY`` (1) cycles from the transfer of a request to its answer at least. A requester works with any
+    latency.
 
-    *Back-pressure*: a request without grant must be repeated.
+    *Back-pressure*: ``request.ready`` comes from a register. Answers are never held: a requester has room for what it requests.
     """
     return Signature({
-        "request": Out(BANKS),
-        "row": Out(cfg.row_bits).array(BANKS),
-        "data": Out(8 * BANK_BYTES).array(BANKS),
-        "mask": Out(BANK_BYTES).array(BANKS),
-        "grant": In(BANKS),
+        "request": Out(stream.Signature(shared_read_layout(cfg))),
+        "answer": In(stream.Signature(shared_answer_layout, always_ready=True)),
     })
+
+
+def SharedWritePort(cfg):
+    """Write port of shared memory, seen from the requester.
+
+    *Ports*:
+    request : Out(stream.Signature(shared_write_layout(cfg)))
+        Requests.
+    written : In(1)
+        The oldest request without this acknowledgement is in memory: a read that is requested in this cycle or later sees it.
+
+    *Latency*: one cycle from the transfer of a request to ``written`` at least. A requester works with any latency.
+
+    *Back-pressure*: ``request.ready`` comes from a register.
+    """
+    return Signature({"request": Out(stream.Signature(shared_write_layout(cfg))), "written": In(1)})
 
 
 # -- global memory --------------------------------------------------------------------------
@@ -170,36 +176,40 @@ class ThreadKind(enum.Enum, shape=3):
     STORE = 5
 
 
-thread_operation_layout = data.StructLayout({
-    "kind": ThreadKind,
-    "function": AluFunction,
-    "compare": CompareFunction,
-    "unsigned": 1,
-    "access": Access,           # of a load or store; V4 of kind ALU: four registers from a; else B32
-    "space": Space,
-    "element_shift": 3,         # thread address = value + (register a << element_shift)
-    "guard": 3,
-    "guard_negate": 1,
-    "dst": REGISTER_BITS,       # register, or predicate number of a compare
-    "a": REGISTER_BITS,         # first operand, or offset register
-    "b": REGISTER_BITS,         # second operand where b_is_register
-    "b_is_register": 1,
-    "c": REGISTER_BITS,         # data register of a store
-    "value": 32,                # uniform or immediate operand; base address of a load or store
-    "pc": PC_BITS,
-})
+def thread_operation_layout(cfg):
+    """Operation of the thread unit; ``swizzle`` is a ``swizzle_field``."""
+    return data.StructLayout({
+        "kind": ThreadKind,
+        "function": AluFunction,
+        "compare": CompareFunction,
+        "unsigned": 1,
+        "access": Access,           # of a load or store; V4 of kind ALU: four registers from a; else B32
+        "space": Space,
+        "swizzle": swizzle_bits(cfg),   # of the tile in shared memory
+        "element_shift": 3,         # thread address = value + (register a << element_shift)
+        "guard": 3,
+        "guard_negate": 1,
+        "dst": REGISTER_BITS,       # register, or predicate number of a compare
+        "a": REGISTER_BITS,         # first operand, or offset register
+        "b": REGISTER_BITS,         # second operand where b_is_register
+        "b_is_register": 1,
+        "c": REGISTER_BITS,         # data register of a store
+        "value": 32,                # uniform or immediate operand; base address of a load or store
+        "pc": PC_BITS,
+    })
 
 
 # -- matrix unit ----------------------------------------------------------------------------
 
 def matrix_operation_layout(cfg):
-    """Operation of the matrix unit, one ``mm``; column and lane masks are captured at issue."""
+    """Operation of the matrix unit, one ``mm``; column and lane masks are captured at issue. ``swizzle`` is a ``swizzle_field``."""
     return data.StructLayout({
         "product": 8,                               # product register of column 0
         "factor_word": cfg.factor_address_bits,     # first word of the k-slices of A
         "offset_register": cfg.factor_address_bits + cfg.numbers_per_word.bit_length() - 1,  # number - 256
         "base": 32,                                 # shared address of column n = base + (offset << element_shift)
         "element_shift": 3,
+        "swizzle": swizzle_bits(cfg),               # of the tile of B
         "columns": cfg.threads,                     # column n is fetched
         "lanes": cfg.threads,                       # row t takes part
         "a_signed": 1,
@@ -231,6 +241,8 @@ def RegisterPort(cfg):
         Register number.
     read_group : Out(range(thread_groups))
         Thread group.
+    read_pair : Out(1)
+        With ``cfg.register_pairs``: requests product registers ``read_number``, which is even, and ``read_number`` + 1.
     read_tap : Out(2)
         With ``cfg.rnn``: 0 reads the register; 1 to 3 read the accumulator of that CAT tap, of number ``read_number`` modulo
         ``rnn_tap_registers``. Only the recurrent engine writes those accumulators.
@@ -238,6 +250,8 @@ def RegisterPort(cfg):
         Grants the read; combinational.
     read_data : In(32).array(slots)
         The registers, for one cycle.
+    read_second : In(32).array(slots)
+        With ``cfg.register_pairs``: the second registers of pairs, beside ``read_data``; undefined for other reads.
     return_data : Out(word_bits).array(slots)
         Result for each slot.
     return_lanes : Out(threads)
@@ -257,17 +271,19 @@ def RegisterPort(cfg):
     write_grant : In(1)
         Grants ``write_product``; combinational. ``mm`` has priority.
 
-    *Latency*: ``cfg.register_read_latency`` (2, with ``far_registers`` 4) cycles from ``read_grant`` to ``read_data``. Reads that are
-    granted in later cycles see a write.
+    *Latency*: ``cfg.register_read_latency`` cycles from ``read_grant`` to ``read_data``. Reads that are granted in later cycles see a
+    write.
     """
     slots = min(cfg.thread_slots, cfg.threads)
     return Signature({
         "read": Out(1),
         "read_number": Out(REGISTER_BITS),
         "read_group": Out(range(cfg.thread_groups)),
+        **({"read_pair": Out(1)} if cfg.register_pairs else {}),
         **({"read_tap": Out(2)} if cfg.rnn else {}),
         "read_grant": In(1),
         "read_data": In(32).array(slots),
+        **({"read_second": In(32).array(slots)} if cfg.register_pairs else {}),
         "return_data": Out(cfg.word_bits).array(slots),
         "return_lanes": Out(cfg.threads),
         "write_factor": Out(1),

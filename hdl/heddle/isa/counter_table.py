@@ -61,4 +61,5 @@ def absent_counters(cfg):
 
 def most_in_a_cycle(name):
     """Largest increment of a counter by one core in one cycle."""
-    return {"matrix_blocks": BANKS, "rnn_skipped": 4}.get(name, 1)      # a column that was read, and three columns behind the next
+    # Conflicts: a refused request, and words of the same bank. Skipped: a column that was read, and three columns behind the next.
+    return {"matrix_blocks": BANKS, "matrix_bank_conflicts": 2, "rnn_skipped": 4}.get(name, 1)

@@ -212,6 +212,7 @@ segment_fields = data.StructLayout({
     "space": Space,
     "element_shift": 3,         # log2 of the element size in bytes (0 to 4)
     "rank": 3,                  # dimensions, minus one
+    "swizzle": Swizzle,         # of a tile in shared memory
 })
 
 wait_fields = data.StructLayout({

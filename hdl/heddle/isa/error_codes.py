@@ -30,6 +30,7 @@ class ErrorCode(enum.Enum, shape=7):
     MULTICAST_MASK = 15
     RECURRENT_IMAGE = 16
     BARRIER_EXPECT = 17
+    PANEL_RANGE = 18
 
     # A descriptor or a request of a tensor copy violates a rule; in the order of the checks.
     TENSOR_DESCRIPTOR_ADDRESS = 32

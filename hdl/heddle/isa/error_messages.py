@@ -15,6 +15,7 @@ _MESSAGES = {
     ErrorCode.MISALIGNED: "address must be a multiple of the access size, not {operand:#x}",
     ErrorCode.OUT_OF_RANGE: "address must lie in its memory, not {operand:#x}",
     ErrorCode.PRODUCT_RANGE: "product registers must end at r255; r{operand} and above were ignored",
+    ErrorCode.PANEL_RANGE: "a column of B in a swizzled tile must end in its 128 bytes of shared memory, not go on at {operand:#x}",
     ErrorCode.AXI_READ: "the memory answered a read of {operand:#x} with an error",
     ErrorCode.AXI_WRITE: "the memory answered a write to {operand:#x} with an error",
     ErrorCode.BARRIER_UNDERRUN: "barrier waits for bytes that no copy in flight will bring (barrier b{operand})",

@@ -188,8 +188,8 @@ INSTRUCTIONS = (
                 "Wait until the named units (.thread, .copy, .matrix; all without a name) have finished all earlier "
                 "instructions and their writes are acknowledged [S1.13].", modifiers="wait"),
     Instruction("segment", Opcode.SEGMENT, Unit.CONTROL, (Operand("segment", "dst"), Operand("uniform_source")),
-                "Define a segment-table entry: .shared or .global, element size .b8 to .b128, rank .d1; b is the base address.",
-                modifiers="segment"),
+                "Define a segment-table entry: .shared or .global, element size .b8 to .b128, rank .d1, swizzle of a tile in shared "
+                "memory .32B to .128B; b is the base address.", modifiers="segment"),
     Instruction("barrier.expect", Opcode.BARRIER_EXPECT, Unit.CONTROL, (Operand("barrier", "a"), Operand("uniform_source")),
                 "Add b to the bytes that the barrier expects [S1.13]."),
     Instruction("barrier.wait", Opcode.BARRIER_WAIT, Unit.CONTROL, (Operand("barrier", "a"),),

@@ -34,6 +34,7 @@ RULES = {
     "store_access": "memory.access is U8, U16, B32, V2 or V4",
     "element_shift": "segment.element_shift is at most 4",
     "rank": "segment.rank is 0",
+    "swizzle": "segment.swizzle is NONE, or segment.space is SHARED, the configuration has copy_swizzles and it is B128, any with tensors",
     "element": "element is INT8, or INT16 where the configuration has mm16",
     "transpose": "transpose is 0, or the configuration has it",
     "merges": "kb_destination is at most kb, and a group (four lanes for a factor of three) has at most all threads; with "
@@ -79,7 +80,7 @@ CHECKS = {
     Opcode.BRANCH: (),
     Opcode.WAIT: (),
     Opcode.SEGMENT: (Check("dst", "segment"), *_UNIFORM_SOURCE, Check("modifiers", "element_shift"),
-                     Check("modifiers", "rank", ErrorCode.UNSUPPORTED)),
+                     Check("modifiers", "rank", ErrorCode.UNSUPPORTED), Check("modifiers", "swizzle", ErrorCode.UNSUPPORTED)),
     Opcode.BARRIER_EXPECT: (Check("a", "barrier"), *_UNIFORM_SOURCE),
     Opcode.BARRIER_WAIT: (Check("a", "barrier"),),
     Opcode.COMMIT_GROUP: (_TENSORS,),

@@ -52,8 +52,6 @@ class RegisterSlice(Component):
     mode : SliceMode
     clears : bool
         Whether the port ``clear`` exists.
-    drops : bool
-        Whether the port ``drop`` exists; only with ``FULL``.
 
     *Ports*:
     i : In(stream.Signature(shape))
@@ -62,33 +60,27 @@ class RegisterSlice(Component):
         Items in order.
     clear : In(1)
         Empties the slice: all items in it and the item that ``i`` transfers in this cycle are lost.
-    drop : In(1)
-        Discards the item that ``i`` transferred in the previous cycle; ``i.valid`` must be low.
 
     Raises
     ------
     ValueError
-        When ``mode`` is no ``SliceMode``, or ``drops`` is set in another mode than ``FULL``.
+        When ``mode`` is no ``SliceMode``.
 
     *Latency*: ``mode.latency`` cycles.
 
     *Throughput*: one item in ``mode.interval`` cycles. With ``REVERSE`` an item stays at ``i`` for the cycle after ``o`` transferred it.
 
-    *Back-pressure*: ``i.ready`` depends combinationally on ``o.ready`` with ``NONE`` and ``FORWARD``, else on registers only. With
-    ``drops`` ``o.valid`` depends combinationally on ``drop``.
+    *Back-pressure*: ``i.ready`` depends combinationally on ``o.ready`` with ``NONE`` and ``FORWARD``, else on registers only.
 
     *Reset*: empties the slice; payload registers have no reset.
     """
 
-    def __init__(self, shape, mode=SliceMode.FULL, *, clears=False, drops=False):
+    def __init__(self, shape, mode=SliceMode.FULL, *, clears=False):
         if not isinstance(mode, SliceMode):
             raise UsageError(f"mode must be one of {', '.join(map(str, SliceMode))}, not {mode!r}")
-        if drops and mode is not SliceMode.FULL:
-            raise UsageError(f"drops must be false with mode = {mode}, not {drops!r}")
-        self.shape, self.mode = shape, mode
-        self._clears, self._drops = clears, drops
+        self.shape, self.mode, self._clears = shape, mode, clears
         super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))}
-                         | ({"clear": In(1)} if clears else {}) | ({"drop": In(1)} if drops else {}))
+                         | ({"clear": In(1)} if clears else {}))
 
     def elaborate(self, platform):
         m = Module()
@@ -114,24 +106,18 @@ class RegisterSlice(Component):
     def _full(self, m):
         valid, spare_valid = Signal(), Signal()
         payload, spare = Signal(self.shape, reset_less=True), Signal(self.shape, reset_less=True)
-        wanted, spare_wanted = valid, spare_valid
-        if self._drops:     # the dropped item is the spare one, if valid
-            wanted, spare_wanted = valid & (spare_valid | ~self.drop), spare_valid & ~self.drop
-        m.d.comb += [self.i.ready.eq(~spare_valid), self.o.valid.eq(wanted), self.o.payload.eq(payload)]
+        m.d.comb += [self.i.ready.eq(~spare_valid), self.o.valid.eq(valid), self.o.payload.eq(payload)]
 
         with m.If(~spare_valid):
             m.d.sync += spare.eq(self.i.payload)
         with m.If(~valid | self.o.ready):
             m.d.sync += [
                 payload.eq(Mux(spare_valid, spare, self.i.payload)),
-                valid.eq(spare_wanted | self.i.valid),
+                valid.eq(spare_valid | self.i.valid),
                 spare_valid.eq(0),
             ]
         with m.Elif(self.i.valid):
             m.d.sync += spare_valid.eq(1)
-        if self._drops:
-            with m.Elif(self.drop):
-                m.d.sync += [valid.eq(wanted), spare_valid.eq(0)]
         self._empty(m, valid, spare_valid)
 
     def _empty(self, m, *occupied):

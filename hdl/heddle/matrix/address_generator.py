@@ -2,20 +2,23 @@
 
 from contextlib import nullcontext
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
-from ..constants import PRODUCT_REGISTERS
+from ..constants import PRODUCT_REGISTERS, ROW_BYTES
 from ..interfaces.layouts import PC_BITS, ErrorStream
 from ..isa.error_codes import ErrorCode
 from ..lib.onehot import any_of, select_one_hot
+from ..lib.swizzle import swizzle_bits, swizzled
 from ..parameters.matrix import MatrixParameters
 from .layouts import PIECE_BITS, group_layout, merge_layout, slots_layout
 from .merges import slot_place
 
 __all__ = ["AddressGenerator"]
+
+PANEL_BITS = exact_log2(ROW_BYTES)      # a panel: what a column of B has of a swizzled tile
 
 
 def _first(errors):
@@ -30,7 +33,8 @@ class AddressGenerator(Component):
     """Address generator (AGU): computes the shared-memory byte addresses of a group of words of B and checks them [S0.8, S0.11].
 
     The address of word w along k of column n is ``base + (offset[n] << element_shift) + w * dot``, modulo 2^32. With transposed B it is the
-    address of the column's element in the first row of the slice.
+    address of the column's element in the first row of the slice. A word of a swizzled tile lies at this address with its bank exchanged;
+    checks and errors know the address before it. The exchange of transposed B is left to ``TransposeFetch``, which adds the rows.
 
     Parameters
     ----------
@@ -64,7 +68,8 @@ class AddressGenerator(Component):
     *Errors*: PRODUCT_RANGE (operand 256) when the product register of a step is above r255. Such steps do not execute; the first of an
     operation is reported. MISALIGNED: the address is no multiple of ``dot``. OUT_OF_RANGE: the address, or the end of the column's words,
     is above shared memory. The operand is the first such address of the step; where a column ends above shared memory it is the size of
-    shared memory. After both nothing of the operation is read, only its end is passed on. Transposed B, in this order: MISALIGNED for a
+    shared memory. PANEL_RANGE: the words of a column of a swizzled tile go on behind the 128 bytes in which they begin; the operand is
+    where. After these three nothing of the operation is read, only its end is passed on. Transposed B, in this order: MISALIGNED for a
     pitch that is no multiple of 16 bytes, then for an odd address of 16-bit elements. OUT_OF_RANGE for a pitch, an address, or a last row
     of the slice above shared memory. The operand is this value.
     """
@@ -86,15 +91,16 @@ class AddressGenerator(Component):
         columns = len(self.i.used)
         passed_on = {"last": 1, "complete": 1, "zero": 1, "lanes": self.cfg.threads, "a_signed": 1, "b_signed": 1, "int16": 1, "swapped": 1,
                      "pc": PC_BITS, "used": columns, "extra": 2, "lanes_b": 3, "merge": merge_layout(self.cfg),
-                     "factor_word": self.cfg.factor_address_bits, "product": 9}
+                     "factor_word": self.cfg.factor_address_bits, "product": 9, "swizzle": swizzle_bits(self.cfg)}
         if self.cfg.transpose:
             passed_on |= {"transpose": 1, "pitch": 32}
         based_layout = data.StructLayout({
-            **passed_on, "offset": data.ArrayLayout(32, columns), "base": 32, "element_shift": 3,
+            **passed_on, "offset": data.ArrayLayout(32, columns), "base": 32, "element_shift": 3, "inner": 1,
             "number": self.cfg.thread_bits})
         rows_bits = self.cfg.shared_address_bits + exact_log2(self.cfg.dot)
         addressed_layout = data.StructLayout({
-            **passed_on, "address": data.ArrayLayout(32, columns), **({"to_last_row": rows_bits} if self.cfg.transpose else {})})
+            **passed_on, "address": data.ArrayLayout(32, columns), "exchange": swizzle_bits(self.cfg), "inner": 1,
+            **({"to_last_row": rows_bits} if self.cfg.transpose else {})})
 
         based_valid = Signal()
         based = Signal(based_layout, reset_less=True)
@@ -113,6 +119,9 @@ class AddressGenerator(Component):
                 based.element_shift.eq(self.i.element_shift),
                 based.factor_word.eq(self.i.factor_word + self.i.slice),
                 based.number.eq(self.i.number),
+                based.inner.eq(self.i.word != 0),
+                addressed.inner.eq(based.inner),
+                addressed.exchange.eq(Mux(based.transpose, 0, based.swizzle) if self.cfg.transpose else based.swizzle),
                 based.product.eq(self.i.product),
                 addressed.product.eq(based.product + based.number),
             ]
@@ -152,12 +161,9 @@ class AddressGenerator(Component):
         registered = self.cfg.fetch_slots > 1
         with m.If(self.advance) if registered else nullcontext():
             domain = m.d.sync if registered else m.d.comb
-            correct = used = live & ~ignored & ~wrong
-            if self.cfg.words_voided:
-                used = live & ~ignored
-                domain += output.void.eq(wrong)
+            correct = live & ~ignored & ~wrong
             domain += [output.step.eq(correct & group.complete), output.last.eq(valid & group.last)]
-            self._output(domain, output, group, used)
+            self._output(domain, output, group, correct)
 
     def _wrong(self, m, group):
         """Whether a word has an error; code and operand of the first one. The words of a column are contiguous."""
@@ -172,12 +178,17 @@ class AddressGenerator(Component):
                 misaligned.eq(address[:dot_bits].any()),
                 outside.eq(address[cfg.shared_address_bits:].any()),
             ]
+            panel, beyond = address[dot_bits:PANEL_BITS], address       # the first word beyond a panel is the first one of a panel
+            leaves = group.inner & ~panel.any()
             if cfg.fetch_slots > 1:
                 end = address[dot_bits:cfg.shared_address_bits] + group.extra
                 m.d.comb += crossing.eq(end[cfg.shared_address_bits - dot_bits])
+                beyond = Cat(Const(0, PANEL_BITS), end[PANEL_BITS - dot_bits:])
+                leaves = leaves | (panel + group.extra)[PANEL_BITS - dot_bits]
+            leaves = leaves & group.exchange.any()
             # A column that begins in shared memory may end above it.
             error = _first([(misaligned, ErrorCode.MISALIGNED, address), (outside, ErrorCode.OUT_OF_RANGE, address),
-                            (crossing, ErrorCode.OUT_OF_RANGE, cfg.shared_bytes)])
+                            (crossing, ErrorCode.OUT_OF_RANGE, cfg.shared_bytes), (leaves, ErrorCode.PANEL_RANGE, beyond)])
             if column == 0 and cfg.transpose:
                 of_rows = _first(self._errors_of_rows(m, group))
                 error = [Mux(group.transpose, rows, words) for rows, words in zip(of_rows, error)]
@@ -219,11 +230,12 @@ class AddressGenerator(Component):
             else:
                 first = any_of(Mux(mode, address, 0) for mode, address, _ in words)
                 address = first + any_of(Mux(mode, word, 0) for mode, _, word in words)
+            address = swizzled(cfg, address, group.exchange, cfg.dot)
             domain += [output.used[slot].eq(asked & any_of(used)), output.words[slot].eq(address)]
         if cfg.transpose:
             domain += [
                 output.transpose.eq(group.transpose), output.pitch.eq(group.pitch[PIECE_BITS:]),
-                output.column.eq(group.address[0]),
+                output.column.eq(group.address[0]), output.swizzle.eq(group.swizzle),
             ]
         for name in ("product", "factor_word", "zero", "lanes", "a_signed", "b_signed", "int16", "swapped", "merge"):
             domain += getattr(output, name).eq(getattr(group, name))

@@ -1,21 +1,16 @@
 """Fetch of B: from operations to words and steps for the PEs."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES, BANKS
 from ..datapath.layouts import step_layout
-from ..interfaces.layouts import (
-    SHARED_READ_LATENCY,
-    BankReadPort,
-    ErrorStream,
-    OffsetReadPort,
-    matrix_operation_layout,
-)
+from ..interfaces.layouts import ErrorStream, OffsetReadPort, SharedReadPort, matrix_operation_layout
 from ..lib.members import connect_members
 from ..lib.onehot import any_of, select_one_hot
+from ..lib.stream import Queue
 from ..parameters.matrix import MatrixParameters
 from .address_generator import AddressGenerator
 from .bank_scheduler import BankScheduler
@@ -26,7 +21,9 @@ from .merge_split import MergeSplit
 from .transpose_buffer import TransposeBuffer
 from .transpose_fetch import TransposeFetch
 
-__all__ = ["BFetch"]
+__all__ = ["REQUESTS_AHEAD", "BFetch"]
+
+REQUESTS_AHEAD = 2      # requests without their last answer: one a cycle at the least latency of shared memory
 
 
 class BFetch(Component):
@@ -52,14 +49,11 @@ class BFetch(Component):
     offset : In(32).array(threads)
         Offset of each column.
     pause : In(1)
-        No step may follow from this cycle, and all stages hold. Banks are requested, and their words are not taken: a pause is one cycle
-        long, and the request logic does not depend on it.
+        In this cycle nothing is requested: a step is left out, now or before, where a bank refused.
     hold : In(1)
         From the next cycle on no bank is requested, and the stages in front of the banks hold.
-    bank : Out(BankReadPort(cfg))
+    bank : Out(SharedReadPort(cfg))
         Reads of shared memory; with one fetch slot never more than one bank.
-    bank_ahead : Out(8)
-        With ``banks_known_ahead``: banks that are requested in the next cycle.
     step : Out(step_layout(cfg))
         Step for the PEs, in the cycle in which the last of its words is in the register behind its bank.
     word : Out(signed(element_bits)).array(fetch_slots, dot)
@@ -71,8 +65,9 @@ class BFetch(Component):
         Words are in the registers behind the banks.
     pending : Out(1)
         Steps of accepted operations may still come, the one at ``step`` excepted.
-    conflict : Out(1)
-        Words wait for a bank that is not granted, or that is read again for the same group.
+    conflict : Out(2)
+        Waits for a bank in this cycle: one of a request that was refused in the cycle before, one of words whose bank is read again for
+        the same group.
     o_error : Out(ErrorStream())
         MISALIGNED, OUT_OF_RANGE and PRODUCT_RANGE of the address generator.
 
@@ -81,9 +76,8 @@ class BFetch(Component):
     *Throughput*: one step a cycle without merges, also across operations. A merged step takes one cycle for every ``fetch_slots`` words,
     and more where a bank has several rows to read.
 
-    *Back-pressure*: a bank that is not granted, ``pause`` and ``hold`` hold all stages in front of the banks. ``bank.request`` and
-    ``i.ready`` come from registers. ``conflict`` and ``bank_ahead`` are combinational from the grants and ``pause``, ``bank_ahead`` also
-    from ``hold``.
+    *Back-pressure*: ``bank.request.ready``, ``pause`` and ``hold`` hold all stages in front of the banks. ``i.ready`` comes from a
+    register. At most ``REQUESTS_AHEAD`` requests are without their last answer.
 
     *Reset*: all operations are dropped.
     """
@@ -98,15 +92,15 @@ class BFetch(Component):
             "offset": In(32).array(cfg.threads),
             "pause": In(1),
             "hold": In(1),
-            "bank": Out(BankReadPort(cfg)),
+            "bank": Out(SharedReadPort(cfg)),
             "step": Out(step_layout(cfg)),
             "word": Out(signed(cfg.element_bits)).array(cfg.fetch_slots, cfg.dot),
             "take": Out(cfg.positions),
             "arrival": Out(1),
             "pending": Out(1),
-            "conflict": Out(1),
+            "conflict": Out(2),
             "o_error": Out(ErrorStream()),
-        } | ({"bank_ahead": Out(BANKS)} if cfg.banks_known_ahead else {}))
+        })
 
     def elaborate(self, platform):
         m = Module()
@@ -139,12 +133,9 @@ class BFetch(Component):
             address.i.eq(groups.o),
         ]
         connect_members(m, flipped(self), address, ("offset",))
-        held, granted, remaining = self._ask(m, schedule.o)
-        paused = (self.pause & (~self.bank.request | self.bank.grant).all()) | (held & schedule.o.bank.any())
-        m.d.comb += [schedule.o_ready.eq(~remaining), self.conflict.eq(~schedule.advance & ~paused)]
-        if self.cfg.banks_known_ahead:
-            m.d.comb += self.bank_ahead.eq(Mux(self.hold, 0, schedule.bank_ahead))
-        on_their_way, ending = self._read(m, schedule.o, granted, remaining, picker)
+        m.submodules.requests = requests = Queue(word_request_layout(self.cfg), REQUESTS_AHEAD)
+        self._ask(m, schedule, requests)
+        on_their_way, ending = self._read(m, requests, picker)
         asked = Signal()
         m.d.comb += asked.eq(schedule.pending | schedule.o.step.step | schedule.o.bank.any() | on_their_way)
         m.d.comb += self.pending.eq(walk.pending | walk.valid | address.pending | asked)
@@ -156,44 +147,45 @@ class BFetch(Component):
             ]
         return m
 
-    def _ask(self, m, request):
-        """Requests the banks of a round until all are granted; returns whether the round is held, the banks granted in this cycle, and
-        whether any remains.
-        """
-        asked = Signal(BANKS)
-        granted = Signal(BANKS)
-        held, remaining = Signal(), Signal()
-        m.d.sync += held.eq(self.hold)
+    def _ask(self, m, schedule, requests):
+        """Requests the banks of a round; the round itself waits in ``requests`` for their words."""
+        carries, asks, goes, leaves = Signal(), Signal(), Signal(), Signal()
+        held = Signal()
+        stands = Signal()       # the request was offered before and not taken: there was no step, which a pause asks for
+        round_, request = schedule.o, self.bank.request
+        m.d.sync += [held.eq(self.hold), stands.eq(request.valid & ~request.ready)]
+        last = round_.step.last | (round_.piece.last if self.cfg.transpose else 0)
         m.d.comb += [
-            asked.eq(request.bank),
-            self.bank.request.eq(Mux(held, 0, asked)),
-            granted.eq(Mux(self.pause, 0, self.bank.request & self.bank.grant)),
-            remaining.eq(self.pause | Mux(held, asked, asked & ~self.bank.grant).any()),
+            asks.eq(round_.bank.any()),
+            carries.eq(asks | round_.step.step | last),
+            goes.eq(requests.i.ready & (stands | (~self.pause & ~(held & asks)))),
+            request.valid.eq(asks & goes), request.payload.bank.eq(round_.bank),
+            leaves.eq(goes & (request.ready | ~asks)),
+            requests.i.valid.eq(carries & leaves), requests.i.payload.eq(round_),
+            schedule.o_ready.eq(~carries | leaves),
+            self.conflict.eq(~request.ready + (schedule.o_ready & ~schedule.advance)),
         ]
-        if self.cfg.fetch_slots > 1:
-            taken = Signal(BANKS)
-            m.d.comb += asked.eq(request.bank & ~taken)
-            m.d.sync += taken.eq(Mux(remaining, taken | granted, 0))
-        m.d.comb += [row.eq(request.rows[bank % len(request.rows)]) for bank, row in enumerate(self.bank.row)]
-        return held, granted, remaining
+        m.d.comb += [row.eq(round_.rows[bank % len(round_.rows)]) for bank, row in enumerate(request.payload.row)]
 
-    def _read(self, m, request, granted, remaining, picker):
-        """Tracks granted requests up to their data and selects the words; returns whether data are in flight, and ends of operations."""
-        waiting, ending = [], Const(0)
-        stage = request
-        for cycle in range(1, SHARED_READ_LATENCY + 2):     # up to the registers behind the banks
-            following = Signal(word_request_layout(self.cfg), name=f"request_{cycle}")
-            m.d.sync += following.eq(stage)
-            if cycle == 1:
-                m.d.sync += [slot.served.eq(asking.served & (asking.bank & granted).any())
-                             for slot, asking in zip(following.slots, request.slots)]
-                with m.If(remaining):
-                    m.d.sync += [following.step.step.eq(0), following.step.last.eq(0)]
-                    if self.cfg.transpose:
-                        m.d.sync += following.piece.last.eq(0)
-            ending |= following.step.last
-            waiting += [following.step.step, *(slot.served for slot in following.slots)]
-            previous, stage = stage, following
+    def _read(self, m, requests, picker):
+        """Selects the words of the oldest request; returns whether data are in flight, and ends of operations."""
+        oldest, answer = requests.o.payload, self.bank.answer
+        arrived = Signal(BANKS)
+        complete = Signal()
+        m.d.comb += [
+            arrived.eq(Mux(answer.valid, answer.payload.bank, 0)),
+            complete.eq(requests.o.valid & ((answer.valid & answer.payload.last) | ~oldest.bank.any())),
+            requests.o.ready.eq(complete),
+        ]
+        stage = Signal(word_request_layout(self.cfg), name="arrived_request")       # with the registers behind the banks
+        m.d.sync += [
+            stage.eq(oldest),
+            *(slot.served.eq(asking.served & (asking.bank & arrived).any()) for slot, asking in zip(stage.slots, oldest.slots)),
+            stage.step.step.eq(oldest.step.step & complete), stage.step.last.eq(oldest.step.last & complete),
+        ]
+        if self.cfg.transpose:
+            m.d.sync += stage.piece.last.eq(oldest.piece.last & complete)
+        ending = (requests.o.valid & oldest.step.last) | stage.step.last
         takes, arrives, step, b_signed = self._take(stage), Cat(slot.served for slot in stage.slots).any(), stage.step, stage.b_signed
         if self.cfg.transpose:
             takes = Mux(picker.valid, ~0, Mux(stage.piece.used, 0, takes))
@@ -216,18 +208,18 @@ class BFetch(Component):
             self.step.eq(step),
         ]
         banks = [Signal(8 * BANK_BYTES, name=f"bank_{bank}", reset_less=True) for bank in range(BANKS)]
-        m.d.sync += [kept.eq(word) for kept, word in zip(banks, self.bank.data, strict=True)]
+        m.d.sync += [kept.eq(word) for kept, word in zip(banks, answer.payload.data, strict=True)]
         for slot in range(self.cfg.fetch_slots):
             if picker is not None and slot < self.cfg.piece_slots:
-                value = self._select_line(m, slot, previous.slots[slot], banks, picker)
+                value = self._select_line(m, slot, oldest.slots[slot], banks, picker)
             elif self.cfg.fetch_slots == 1:
-                value = self._join(m, request.slots[slot], banks)
+                value = self._join(m, arrived, oldest.slots[slot].chunk, banks)
             else:
-                value = self._select(m, slot, previous.slots[slot], banks)
+                value = self._select(m, slot, oldest.slots[slot], banks)
             elements = [self._element(step, b_signed, value, index) for index in range(self.cfg.dot)]
             self._register(m, slot, elements, broadcast.i[slot])
             m.d.comb += [element.eq(value) for element, value in zip(self.word[slot], broadcast.o[slot], strict=True)]
-        return Cat(waiting[:len(waiting) // 2]).any(), ending
+        return requests.o.valid & (oldest.step.step | Cat(slot.served for slot in oldest.slots).any()), ending
 
     def _take(self, request):
         """PEs, modulo ``positions``, whose word arrives."""
@@ -241,15 +233,13 @@ class BFetch(Component):
             takes.append(served[lane % slots] & ~any_of(elsewhere) if elsewhere else served[lane % slots])
         return Cat(takes)
 
-    def _join(self, m, request, banks):
-        """Word of the only fetch slot: registers that are zero for all other words, joined by OR; ``request`` is two cycles ahead."""
+    def _join(self, m, arrived, chunk, banks):
+        """Word of the only fetch slot: registers that are zero for all other words, joined by OR."""
         words = []
         for number, bank in enumerate(banks):
-            for chunk in range(BANK_BYTES // self.cfg.dot):
-                other = Signal(name=f"other_{number}_{chunk}", reset_less=True)
-                word = bank.word_select(chunk, 8 * self.cfg.dot)
-                m.d.sync += other.eq(~(request.bank[number] & (request.chunk == chunk)))
-                with m.If(other):
+            for place in range(BANK_BYTES // self.cfg.dot):
+                word = bank.word_select(place, 8 * self.cfg.dot)
+                with m.If(~(arrived[number] & (chunk == place))):
                     m.d.sync += word.eq(0)
                 words.append(word)
         value = Signal(8 * self.cfg.dot, name="value")

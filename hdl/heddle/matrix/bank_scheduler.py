@@ -33,15 +33,12 @@ class BankScheduler(Component):
         ``o`` is taken.
     pending : Out(1)
         Words are in flight, at ``i`` included, at ``o`` not; low with one fetch slot.
-    bank_ahead : Out(8)
-        ``o.bank`` of the next cycle. With ``words_voided`` also the bank of a word with an address error, which is not requested.
 
     *Latency*: from ``i`` to ``o`` one cycle with one fetch slot, else three cycles. Each further round adds one.
 
     *Throughput*: one round a cycle.
 
     *Back-pressure*: ``advance`` is combinational from ``o_ready``, and low while rounds remain. ``o`` holds while ``o_ready`` is low.
-    ``bank_ahead`` is combinational from ``o_ready`` and, with one fetch slot, from ``i``.
 
     *Reset*: no group is in flight.
     """
@@ -54,14 +51,13 @@ class BankScheduler(Component):
             "o": Out(word_request_layout(cfg)),
             "o_ready": In(1),
             "pending": Out(1),
-            "bank_ahead": Out(BANKS),
         })
 
     def elaborate(self, platform):
         m = Module()
         slots = self.cfg.fetch_slots
         if slots == 1:
-            group, served, leader = self.i, self.i.used & ~(self.i.void if self.cfg.words_voided else 0), self.i.used
+            group, served, leader = self.i, self.i.used, self.i.used
             m.d.comb += self.advance.eq(self.o_ready)
         else:
             group, served, leader = self._rounds(m, slots)
@@ -139,12 +135,8 @@ class BankScheduler(Component):
         active = Cat(group.merge.active[lane % cfg.positions] for lane in lanes)
         receivers = active & Cat(group.merge.destination[lane % 4] for lane in lanes)
         banks = Cat(any_of(leader[slot] & one_hot[slot][bank] for slot in range(cfg.fetch_slots)) for bank in range(BANKS))
-        m.d.comb += self.bank_ahead.eq(Mux(self.o_ready, banks, request.bank))
-        m.d.sync += request.bank.eq(self.bank_ahead)
-        if cfg.words_voided:
-            with m.If(self.o_ready & group.void):
-                m.d.sync += request.bank.eq(0)
         with m.If(self.o_ready):
+            m.d.sync += request.bank.eq(banks)
             for slot in range(cfg.fetch_slots):
                 m.d.sync += [
                     request.slots[slot].served.eq(served[slot]),

@@ -6,6 +6,7 @@ from amaranth.utils import exact_log2
 from ..constants import BANK_BYTES, BANKS
 from ..datapath.layouts import step_layout
 from ..interfaces.layouts import PC_BITS
+from ..lib.swizzle import swizzle_bits
 from .merges import COLUMN_MODES, POSITIONS_A
 
 __all__ = ["PIECE_BITS", "group_layout", "merge_layout", "pick_layout", "slots_layout", "walked_layout", "word_request_layout"]
@@ -28,6 +29,7 @@ def _passed_on(cfg):
         "b_signed": 1,
         "int16": 1,
         "swapped": 1,                               # second pass of 16-bit elements
+        "swizzle": swizzle_bits(cfg),
         "pc": PC_BITS,
         **_pitch(cfg, 32),
     }
@@ -112,10 +114,9 @@ def pick_layout(cfg):
 
 
 def slots_layout(cfg):
-    """Checked words of one group, each in its fetch slot; or one step with transposed B."""
+    """Checked words of one group, each in its fetch slot; or one step with transposed B, whose address is that without ``swizzle``."""
     return data.StructLayout({
         "used": cfg.fetch_slots,
-        **({"void": 1} if cfg.words_voided else {}),    # the word has an address error and is not read
         "words": data.ArrayLayout(cfg.shared_address_bits - exact_log2(cfg.dot), cfg.fetch_slots),  # address in units of ``dot`` bytes
         "step": 1,
         "last": 1,
@@ -129,7 +130,7 @@ def slots_layout(cfg):
         "swapped": 1,
         "merge": merge_layout(cfg),
         **_pitch(cfg, cfg.shared_address_bits - PIECE_BITS),
-        **({"column": PIECE_BITS, "piece": piece_layout(cfg)} if cfg.transpose else {}),
+        **({"column": PIECE_BITS, "piece": piece_layout(cfg), "swizzle": swizzle_bits(cfg)} if cfg.transpose else {}),
     })
 
 

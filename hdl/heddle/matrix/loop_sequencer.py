@@ -286,7 +286,7 @@ class LoopSequencer(Component):
                 output.zero.eq(zero & ~walked["swapped"]),
                 output.int16.eq(operation.int16 if self.cfg.mm16 else 0),
             ]
-            for name in ("base", "element_shift", "product", "factor_word", "lanes", "a_signed", "b_signed", "ka", "kb",
+            for name in ("base", "element_shift", "swizzle", "product", "factor_word", "lanes", "a_signed", "b_signed", "ka", "kb",
                          "kb_destination", "lane_sum", "pc", *(("transpose", "pitch") if self.cfg.transpose else ())):
                 m.d.sync += getattr(output, name).eq(getattr(operation, name))
             if self.cfg.fetch_slots == 1:

@@ -118,8 +118,8 @@ class MergeSplit(Component):
             self._merge(m, output.merge, lanes_b, places, part)
             for lane in range(self.cfg.threads):
                 m.d.sync += output.lanes[lane].eq(self.i.lanes[lane] & (~self.i.lane_sum | (self.i.quad == lane // 4)))
-            for name in ("zero", "a_signed", "b_signed", "int16", "swapped", "pc", "slice", "base", "element_shift", "product",
-                         "factor_word", *(("transpose", "pitch") if self.cfg.transpose else ())):
+            for name in ("zero", "a_signed", "b_signed", "int16", "swapped", "pc", "slice", "base", "element_shift", "swizzle",
+                         "product", "factor_word", *(("transpose", "pitch") if self.cfg.transpose else ())):
                 m.d.sync += getattr(output, name).eq(getattr(self.i, name))
         return m
 

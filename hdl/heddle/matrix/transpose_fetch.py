@@ -5,7 +5,9 @@ from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
+from ..constants import BANK_BYTES
 from ..lib.stream import Queue
+from ..lib.swizzle import swizzled
 from ..parameters.matrix import MatrixParameters
 from .layouts import PIECE_BITS, pick_layout, slots_layout
 
@@ -26,6 +28,8 @@ class TransposeFetch(Component):
     Pieces are fetched when the step before, of the same operation, was in other pieces. So neighbouring columns share one fetch, and each
     byte is read once. Steps go ahead into a queue of 17. The first step that needs other pieces waits until the set before is in use
     (``switched``).
+
+    In a swizzled tile the bank of each piece is exchanged by its own row.
 
     A step has one column and one word along k. Only the PEs of this word multiply; the sums are received by the PEs that receive those of a
     whole merged step.
@@ -138,6 +142,7 @@ class TransposeFetch(Component):
         group = Signal(exact_log2(groups))
         final = Signal(exact_log2(groups), reset_less=True)
         int16_s = Signal(reset_less=True)
+        swizzle = Signal.like(self.i.swizzle, reset_less=True)
         output = Signal(slots_layout(self.cfg))
         m.d.comb += [self.o.eq(output), output.eq(self.i)]
         with m.If(~passes):
@@ -147,13 +152,14 @@ class TransposeFetch(Component):
             m.d.comb += [
                 output.used.eq((1 << slots) - 1), output.int16.eq(int16_s),
                 output.piece.used.eq(1), output.piece.group.eq(group), output.piece.last.eq(group == final),
-                *(word.eq(Cat(zeros, first + distance)) for word, distance in zip(output.words, distances)),
+                *(word.eq(Cat(zeros, swizzled(self.cfg, first + distance, swizzle, BANK_BYTES)))
+                  for word, distance in zip(output.words, distances)),
             ]
         with m.If(loading & self.o_ready):
             m.d.sync += [group.eq(group + 1), first.eq(first + stride), loading.eq(group != final)]
         with m.If(start):
             pitch, int16 = self.i.pitch, self.i.int16
-            m.d.sync += [first.eq(piece), group.eq(0), int16_s.eq(int16)]
+            m.d.sync += [first.eq(piece), group.eq(0), int16_s.eq(int16), swizzle.eq(self.i.swizzle)]
             if slots == 1:      # one read of a piece serves both bytes
                 m.d.sync += [distances[0].eq(0), stride.eq(pitch), final.eq(Mux(int16, groups // 2 - 1, groups - 1))]
             else:

@@ -1,13 +1,12 @@
 """Matrix unit."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
-from ..constants import BANKS
 from ..datapath.pe_array import PEArray
 from ..interfaces.control import EventPort
-from ..interfaces.layouts import BankReadPort, ErrorStream, RegisterPort, matrix_operation_layout
+from ..interfaces.layouts import ErrorStream, RegisterPort, SharedReadPort, matrix_operation_layout
 from ..isa.counter_table import MATRIX_EVENTS
 from ..lib.members import connect_members
 from ..lib.stream import Queue, link
@@ -37,10 +36,8 @@ class MatrixUnit(Component):
         Operations; ``matrix_queue`` of them are queued.
     registers : In(RegisterPort(cfg))
         Access of the thread unit to the registers of the PEs.
-    bank : Out(BankReadPort(cfg))
+    bank : Out(SharedReadPort(cfg))
         Reads of B from shared memory.
-    bank_ahead : Out(8)
-        With ``banks_known_ahead``: banks that are requested in the next cycle.
     hold : In(1)
         From the next cycle on no word of B is read and no step begins.
     stop : In(1)
@@ -58,7 +55,7 @@ class MatrixUnit(Component):
     active : Out(1)
         An operation has left the queue and is not done.
     events : Out(EventPort(MATRIX_EVENTS))
-        ``matrix_steps``: a step enters the PEs. Of the cycle before: ``matrix_blocks`` of 16 bytes were read;
+        ``matrix_steps``: a step enters the PEs. ``matrix_blocks`` of 16 bytes come from memory. Of the cycle before:
         ``matrix_bank_conflicts``: words waited for their banks; ``matrix_bubbles``: neither a step nor a word entered the PEs, between
         steps of operations that followed each other.
 
@@ -82,7 +79,7 @@ class MatrixUnit(Component):
         super().__init__({
             "i_operation": In(stream.Signature(matrix_operation_layout(cfg))),
             "registers": In(RegisterPort(cfg)),
-            "bank": Out(BankReadPort(cfg)),
+            "bank": Out(SharedReadPort(cfg)),
             "hold": In(1),
             "stop": In(1),
             "o_error": Out(ErrorStream()),
@@ -91,7 +88,6 @@ class MatrixUnit(Component):
             "active": Out(1),
             "events": Out(EventPort(MATRIX_EVENTS)),
             **({"engine_active": In(1), "engine": In(EngineStepPort(cfg))} if cfg.rnn else {}),
-            **({"bank_ahead": Out(BANKS)} if cfg.banks_known_ahead else {}),
         })
 
     def elaborate(self, platform):
@@ -110,8 +106,6 @@ class MatrixUnit(Component):
         m.d.comb += self.done.eq(lanes.done)
         if self.cfg.rnn:
             self._engine(m, lanes)
-        if self.cfg.banks_known_ahead:
-            m.d.comb += self.bank_ahead.eq(fetch.bank_ahead)
         self._state(m, queue)
         self._events(m, fetch)
         return m
@@ -129,19 +123,18 @@ class MatrixUnit(Component):
         m.d.comb += [self.busy.eq(unfinished != 0), self.active.eq(unfinished != queue.level)]
 
     def _events(self, m, fetch):
-        conflict = Signal()
-        blocks = Signal(range(BANKS + 1))
+        conflict = Signal.like(fetch.conflict)
         bubble = Signal()
         started = Signal()          # a step has entered the PEs since the fetch was last idle
+        answer = self.bank.answer
         m.d.sync += [
             conflict.eq(fetch.conflict),
-            blocks.eq(sum(fetch.bank.request[bank] & fetch.bank.grant[bank] & ~fetch.pause for bank in range(BANKS))),
             bubble.eq(started & fetch.pending & ~fetch.step.step & ~fetch.arrival),
             started.eq(fetch.pending & (started | fetch.step.step)),
         ]
         m.d.comb += [
             self.events.matrix_steps.eq(fetch.step.step),
-            self.events.matrix_blocks.eq(blocks),
+            self.events.matrix_blocks.eq(Mux(answer.valid, sum(answer.payload.bank), 0)),
             self.events.matrix_bank_conflicts.eq(conflict),
             self.events.matrix_bubbles.eq(bubble),
         ]

@@ -1,6 +1,6 @@
 """AXI4 master: queues and protocol signals between a port to global memory and an AXI4 slave."""
 
-from amaranth.hdl import Const, Module, Signal
+from amaranth.hdl import Module, Signal
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
@@ -66,8 +66,7 @@ class AxiMaster(Component):
         AXI4 signals ``m_axi_awid`` to ``m_axi_rready``.
 
     *Latency*: 2 cycles from ``valid`` at one side to ``valid`` at the other in each channel. With ``cfg.l2_kib`` AR and AW take 1
-    cycle. ``pending`` rises 1 cycle after a request is accepted. ``pending`` falls 1 cycle after the last answer, with
-    ``cfg.far_registers`` 2 cycles after.
+    cycle. ``pending`` rises 1 cycle after a request is accepted, and falls 1 cycle after the last answer.
 
     *Throughput*: one read request, one write request and one beat in each direction per cycle.
 
@@ -163,17 +162,12 @@ class AxiMaster(Component):
     def _outstanding(self, m, name, requests, answers, last):
         """Whether some request has not received its last answer.
 
-        The counter of ``PENDING_BITS`` bits exceeds the number of requests that can be outstanding. With ``cfg.far_registers`` both
-        events reach the counter a cycle later, so a request of the cycle before also counts.
+        The counter of ``PENDING_BITS`` bits exceeds the number of requests that can be outstanding.
         """
         count = Signal(PENDING_BITS, name=f"{name}_outstanding")
-        begun, ended, before = requests.valid & requests.ready, answers.valid & answers.ready & last, Const(0)
-        if self.cfg.far_registers:
-            before, after = (Signal(name=f"{name}_{what}") for what in ("begun", "ended"))
-            m.d.sync += [before.eq(begun), after.eq(ended)]
-            begun, ended = before, after
+        begun, ended = requests.valid & requests.ready, answers.valid & answers.ready & last
         with m.If(begun & ~ended):
             m.d.sync += count.eq(count + 1)
         with m.If(ended & ~begun):
             m.d.sync += count.eq(count - 1)
-        return (count != 0) | before
+        return count != 0

@@ -68,10 +68,8 @@ class Barriers(Component):
     clear : In(1)
         Set all counters to zero.
 
-    *Latency*: the answers of ``issue`` depend combinationally on its ``index`` and contain all updates of earlier cycles; ``known`` is
-    high. With ``cfg.far_registers`` they are registered: in cycle t they describe ``index`` of cycle t - 2. They then contain ``expect``,
-    ``opened``, ``sized``, ``arrive`` and ``clear`` up to cycle t - 4, and ``passed`` up to cycle t - 3. ``known`` follows ``asks`` by two
-    cycles, and by one more behind an ``expect`` or ``opened`` of the cycle before.
+    *Latency*: the answers of ``issue`` depend combinationally on its ``index`` and contain all updates of earlier cycles.
+    ``known`` is high.
 
     *Throughput*: every input once per cycle, also all together and on the same barrier.
 
@@ -98,10 +96,6 @@ class Barriers(Component):
 
     def elaborate(self, platform):
         m = Module()
-        self._clear = self.clear
-        if self.cfg.far_registers:
-            self._clear = Signal(name="clear_late")
-            m.d.sync += self._clear.eq(self.clear)
         opened, sized, arrive = self.issue.opened, self.sized, self.arrive.payload
         expect = _Addition(self.issue.expect.valid, self.issue.expect.barrier, self.issue.expect.bytes)
         found = {
@@ -115,13 +109,7 @@ class Barriers(Component):
         }
         if self.cfg.multicast:
             found["remote"] = self._total(m, "remote", _Addition(self.arrive.valid & arrive.remote, arrive.barrier, arrive.bytes))
-        if self.cfg.far_registers:
-            now, found = found, {}
-            for name, value in now.items():
-                found[name] = Signal.like(value, name=f"{name}_found", reset_less=True)
-                m.d.sync += found[name].eq(value)
         self._answer(m, found)
-        self._known(m, expect.valid | opened.valid)
         return m
 
     def _answer(self, m, found):
@@ -131,28 +119,18 @@ class Barriers(Component):
             own.eq(found["arrived"] - found["remote"] if self.cfg.multicast else found["arrived"]),
             settled.eq((found["opened"] == found["closed"]) & (found["announced"] == own[BLOCK_BITS:])),
         ]
-        domain = m.d.sync if self.cfg.far_registers else m.d.comb
-        domain += [
+        m.d.comb += [
             self.issue.complete.eq((pending == 0) & settled & ~found["excess"] & ~found["surplus"]),
-            self.issue.overrun.eq(pending[-1] | found["surplus"]), self.issue.excess.eq(found["excess"]),
+            self.issue.overrun.eq(pending[-1] | found["surplus"]), self.issue.excess.eq(found["excess"]), self.issue.known.eq(1),
         ]
-
-    def _known(self, m, updates):
-        """Whether the answers are about the question, and contain every update before it: those of the cycle before are not read yet."""
-        asks, known = self.issue.asks, self.issue.known
-        if not self.cfg.far_registers:
-            m.d.comb += known.eq(1)
-            return
-        updating, reads = Signal(name="updating"), Signal(name="reads")
-        m.d.sync += [updating.eq(updates), reads.eq(asks & ~updating), known.eq(asks & reads)]
 
     def _total(self, m, name, addition, bits=COUNT_BITS):
         """Running sum per barrier; returns the sum of ``index``."""
         sums = self._sums(m, name, addition, bits)
-        addition, used = sums.addition, sums.used
+        used = sums.used
         query = sums.memory.read_port(domain="comb")
         m.d.comb += [query.addr.eq(self.issue.index), sums.write.data.eq(sums.total())]
-        with m.If(self._clear):
+        with m.If(self.clear):
             m.d.sync += used.eq(0)
         with m.Elif(addition.valid):
             m.d.sync += used.bit_select(addition.barrier, 1).eq(1)
@@ -161,7 +139,7 @@ class Barriers(Component):
     def _round(self, m, name, addition):
         """Whether the sum of the current round of ``index`` is above ``MOST_EXPECTED``."""
         sums = self._sums(m, f"{name}_in_round", addition, ROUND_BITS)
-        addition, used = sums.addition, sums.used
+        used = sums.used
         above, total = Signal(BARRIERS, name=f"{name}_above"), Signal(COUNT_BITS + 1, name=f"{name}_total")
         m.d.comb += [total.eq(sums.total()), sums.write.data.eq(total)]
         with m.If(addition.valid):
@@ -170,7 +148,7 @@ class Barriers(Component):
                 m.d.sync += above.bit_select(addition.barrier, 1).eq(1)
         with m.If(self.issue.passed):
             m.d.sync += [used.bit_select(self.issue.index, 1).eq(0), above.bit_select(self.issue.index, 1).eq(0)]
-        with m.If(self._clear):
+        with m.If(self.clear):
             m.d.sync += [used.eq(0), above.eq(0)]
         return above.bit_select(self.issue.index, 1)
 
@@ -180,16 +158,5 @@ class Barriers(Component):
         write, update = memory.write_port(), memory.read_port(domain="comb")
         used = Signal(BARRIERS, name=f"{name}_used")
         counts = used.bit_select(addition.barrier, 1)
-        if self.cfg.far_registers:
-            addition, counts = self._later(m, name, used, addition)
         m.d.comb += [update.addr.eq(addition.barrier), write.addr.eq(addition.barrier), write.en.eq(addition.valid)]
         return _Sums(memory, update, write, used, addition, counts)
-
-    def _later(self, m, name, used, addition):
-        """The addition, registered for a cycle, and whether the word of its barrier is valid in that later cycle."""
-        later = _Addition(*(value if isinstance(value, int) else Signal.like(value, name=f"{name}_{part}")
-                          for part, value in zip(("valid", "barrier", "bytes"), addition)))
-        counts = Signal(name=f"{name}_counts")
-        m.d.sync += [register.eq(value) for register, value in zip(later, addition) if not isinstance(value, int)]
-        m.d.sync += counts.eq(~self._clear & (used.bit_select(addition.barrier, 1) | (later.valid & (later.barrier == addition.barrier))))
-        return later, counts

@@ -1,6 +1,6 @@
 """Bank of shared memory with its bank arbiter."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out, Signature
 
@@ -21,8 +21,6 @@ class SharedBank(Component):
         Number of words.
     readers, writers : int
         Number of ports.
-    ahead : bool
-        The parent guarantees that no such write is requested; the rows are not compared here.
 
     *Ports*:
     read : In(Signature).array(readers)
@@ -38,13 +36,13 @@ class SharedBank(Component):
     *Throughput*: one read and one write per cycle.
 
     *Back-pressure*: a read ``grant`` depends on ``request`` of the read ports up to its own. A write ``grant`` depends on ``request``
-    of the write ports up to its own. Unless ``ahead``, the write grant also depends on the rows of all ports and on the read grants.
+    of the write ports up to its own, on the rows of all ports and on the read grants.
 
     *Reset*: none; contents are zero at power-up.
     """
 
-    def __init__(self, rows, readers, writers, ahead=False):
-        self._rows, self._ahead = rows, ahead
+    def __init__(self, rows, readers, writers):
+        self._rows = rows
         address = {"request": Out(1), "row": Out(range(rows)), "grant": In(1)}
         super().__init__({
             "read": In(Signature(address)).array(readers),
@@ -64,13 +62,11 @@ class SharedBank(Component):
         m.d.sync += word.eq(read.data)
 
         # A block RAM does not define the read data of a row that is written in the same cycle, so the write waits.
-        blocked = Const(0)
-        if not self._ahead:
-            blocked, hit = Signal(), Signal(len(self.read))     # compare every row, then select by grant: fewer logic levels
-            m.d.comb += [
-                hit.eq(Cat(port.row == write.addr for port in self.read)),
-                blocked.eq((hit & Cat(port.grant for port in self.read)).any()),
-            ]
+        blocked, hit = Signal(), Signal(len(self.read))     # compare every row, then select by grant: fewer logic levels
+        m.d.comb += [
+            hit.eq(Cat(port.row == write.addr for port in self.read)),
+            blocked.eq((hit & Cat(port.grant for port in self.read)).any()),
+        ]
         writing = self._arbitrate(m, self.write, blocked)
         m.d.comb += [
             write.addr.eq(self._first(self.write, "row")),

@@ -95,13 +95,3 @@ class CoreGroup(Parameters):
     @property
     def factor_address_bits(self) -> int:
         return exact_log2(self.factor_words)
-
-    @property
-    def lane_registers(self) -> int:
-        """Extra register stages between all units and the PEs."""
-        return int(self.far_registers)
-
-    @property
-    def register_read_latency(self) -> int:
-        """Cycles from the grant of a register read to its data; ``far_registers`` adds a stage in each direction."""
-        return 2 + 2 * self.lane_registers

@@ -24,17 +24,6 @@ class DerivedParameters(SlicesGroup, RnnGroup, L2Group, TmauGroup, MatrixGroup, 
         return 17 if self.wide_lanes else self.engine_element_bits if self.rnn else 9
 
     @property
-    def banks_known_ahead(self) -> bool:
-        """Whether the fetch of B predicts its bank request one cycle earlier.
-
-        The thread unit then registers which of its requests must wait. Requires that every reader and writer of shared memory requests
-        at most one bank a cycle.
-        """
-        single_reads = (self.fetch_slots == 1 and min(self.thread_slots, self.threads) == 1 and self.axi_data_bits <= 8 * BANK_BYTES
-                        and not self.rnn)
-        return self.far_registers and single_reads and self.shared_writes == 1
-
-    @property
     def prefetches(self) -> bool:
         """Whether prefetches have an effect."""
         return self.tensors and self.l2_kib > 0

@@ -62,14 +62,6 @@ class MatrixGroup(CoreGroup):
         return 32 if self.mm16 else 18 + exact_log2(self.dot)
 
     @property
-    def words_voided(self) -> bool:
-        """Whether a word of B with an address error is voided by the bank scheduler.
-
-        With one fetch slot the scheduler has the register behind the address checks.
-        """
-        return self.fetch_slots == 1 and not self.transpose
-
-    @property
     def fetch_slots(self) -> int:
         """Words of B that are fetched together, at most the positions of a group."""
         return min(self.fetch_words, self.positions)
@@ -92,6 +84,7 @@ class DatapathParameters(ThreadGroup, MatrixGroup):
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixParameters(DatapathParameters, MemoryGroup):
-    """What the matrix unit takes: what its PEs take, memory, and how the fetch of B meets its banks."""
+    """What the matrix unit takes: what its PEs take, memory, how the fetch of B meets its banks, and which tiles are swizzled."""
 
-    banks_known_ahead: bool
+    copy_swizzles: bool
+    tensors: bool

@@ -22,6 +22,8 @@ class MemoryGroup(CoreGroup):
     shared_writes : int
         Words of 16 bytes written to the shared memory of a core per cycle at most: 1, on one bus for all banks, or 8, one for each
         bank. 1 requires ``axi_data_bits`` of at most 128.
+    bank_patience : int
+        Cycles that a request to shared memory waits at most before it is served alone, a power of two from 2 to 1024.
     axi_data_bits : int
         Width of the AXI data bus (64, 128, 256 or 512).
     axi_address_bits : int
@@ -32,6 +34,7 @@ class MemoryGroup(CoreGroup):
 
     shared_memory_kib: int = 128
     shared_writes: int = 8
+    bank_patience: int = 64
     axi_data_bits: int = 256
     axi_address_bits: int = 32
     axi_reads: int = 96
@@ -41,6 +44,7 @@ class MemoryGroup(CoreGroup):
         """Raises ``ConfigError`` where a value violates a rule."""
         self._one_of("axi_data_bits", (64, 128, 256, 512))
         self._one_of("shared_writes", (1, 8))
+        self._power("bank_patience", 2, 1024)
         if self.shared_writes == 1 and self.axi_data_bits > 8 * BANK_BYTES:
             raise ConfigError(f"shared_writes must be {BANKS} with axi_data_bits = {self.axi_data_bits}, not 1")
         self._power("shared_memory_kib", 4, 1024)
@@ -73,20 +77,11 @@ class MemoryGroup(CoreGroup):
         """Beats of a line of the L2 cache."""
         return LINE_BYTES // self.axi_bytes
 
-    @property
-    def single_bank_beats(self) -> bool:
-        """Whether a beat of the bus occupies one bank, and its grant is used late.
-
-        A refused beat waits or is replayed; no further register depends on the grant.
-        """
-        return self.far_registers and self.axi_data_bits <= 8 * BANK_BYTES
-
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryParameters(MemoryGroup):
     """What shared memory, its barriers, the arbiter of global memory and the AXI master take."""
 
-    banks_known_ahead: bool
     tag_bits: int
     axi_id_bits: int
     multicast: bool

@@ -44,6 +44,21 @@ class ThreadGroup(CoreGroup):
         return min(self.thread_multipliers, self.thread_slots, self.threads)
 
     @property
+    def shared_requests(self) -> int:
+        """Requests of the thread unit to shared memory in flight at most: as many as one a cycle needs at the least latency."""
+        return 3
+
+    @property
+    def lane_slices(self) -> int:
+        """Register slices between the units and the PEs, in each direction."""
+        return int(self.far_registers)
+
+    @property
+    def register_read_latency(self) -> int:
+        """Cycles from the grant of a register read to its data."""
+        return 2 + 2 * self.lane_slices
+
+    @property
     def thread_overlap(self) -> bool:
         """Whether the thread unit overlaps operations: register reads of the next one and writes of the previous one with execution.
 
@@ -52,21 +67,20 @@ class ThreadGroup(CoreGroup):
         return min(self.thread_slots, self.threads) >= 4
 
     @property
-    def late_address_checks(self) -> bool:
-        """Whether a step of a load or store proceeds during its address check, and is dropped where an address is wrong."""
-        return self.far_registers and not self.thread_overlap
+    def register_pairs(self) -> bool:
+        """Whether the thread unit reads two product registers at a time, for stores of vectors.
 
-    @property
-    def registered_alu(self) -> bool:
-        """Whether the results of the ALUs of the thread unit are registered."""
-        return self.far_registers and not self.thread_overlap
+        The PEs then have two outputs for them; as for ``thread_overlap``, only large groups are worth that.
+        """
+        return self.thread_overlap
 
 
 @dataclass(frozen=True, kw_only=True)
 class ThreadParameters(ThreadGroup, MemoryGroup):
     """What the thread unit takes: core, memory and its group, and what its ports to lanes and memory depend on."""
 
-    banks_known_ahead: bool
+    copy_swizzles: bool
+    tensors: bool
     tag_bits: int
     l2_kib: int
     reductions: bool

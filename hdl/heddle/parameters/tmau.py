@@ -52,6 +52,11 @@ class TmauGroup(MemoryGroup):
             raise ConfigError("multicast must be false with cores = 1, not True")
 
     @property
+    def tmau_slices(self) -> int:
+        """Register slices in the wiring of the TMAU: one before the load engine, one behind the reads of the store engine."""
+        return int(self.far_registers)
+
+    @property
     def tag_bits(self) -> int:
         """Bits of the request tag of a client.
 
@@ -68,9 +73,8 @@ class TmauGroup(MemoryGroup):
 
 @dataclass(frozen=True, kw_only=True)
 class TmauParameters(TmauGroup):
-    """What the TMAU takes: core, memory and its group, and what it asks of the L2 cache and of the banks."""
+    """What the TMAU takes: core, memory and its group, and what it asks of the L2 cache."""
 
-    banks_known_ahead: bool
     l2_kib: int
     reductions: bool
     reduction_floats: bool

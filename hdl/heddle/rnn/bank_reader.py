@@ -4,13 +4,16 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib.wiring import Component, In, Out, Signature
 
 from ..constants import BANK_BYTES, BANKS
-from ..interfaces.layouts import BankReadPort
+from ..interfaces.layouts import SHARED_READ_LATENCY, SharedReadPort
 from ..lib.onehot import select_one_hot
+from ..lib.stream import Queue
 from ..parameters.rnn import RnnParameters
 
-__all__ = ["WORD_BITS", "BankReader", "TransferPort", "WordPort"]
+__all__ = ["READ_AHEAD", "WORD_BITS", "BankReader", "TransferPort", "WordPort"]
 
 WORD_BITS = 16      # bits of the number of a word of 16 bytes in shared memory
+# Words that are requested and have not left, at most: a word leaves in the cycle after its answer, at one word a cycle.
+READ_AHEAD = SHARED_READ_LATENCY + 1
 
 
 def TransferPort(count, places):
@@ -28,7 +31,7 @@ def TransferPort(count, places):
     place : Out(places)
         Place of the first word, with ``begin``.
     busy : In(1)
-        A transfer is in progress: words are not granted yet, in flight or not delivered.
+        A transfer is in progress: a word is not requested yet, on its way or not delivered.
     """
     return Signature({"begin": Out(1), "first": Out(WORD_BITS), "on": Out(1), "words": Out(count), "place": Out(places), "busy": In(1)})
 
@@ -79,7 +82,8 @@ class BankChoice(Component):
 class BankReader(Component):
     """Bank reader: reads consecutive words of 16 bytes of shared memory and numbers them with consecutive places.
 
-    One register holds a word until it leaves. A word is requested only if that register is free in the cycle of its data.
+    A queue of ``READ_AHEAD`` words holds what has come until it leaves. A word is requested when the queue has room for it and for all
+    words that are on their way.
 
     Parameters
     ----------
@@ -92,59 +96,62 @@ class BankReader(Component):
     *Ports*:
     transfer : In(TransferPort(count, places))
         Request of a transfer.
-    bank : Out(BankReadPort(cfg))
-        Read port of shared memory, at most one bank requested a cycle.
+    stop : In(1)
+        Ends the transfer early: no further word is requested, but a request that is offered. Its words come as those of any transfer.
+    bank : Out(SharedReadPort(cfg))
+        Read port of shared memory; a request has one bank.
     o : Out(WordPort(places))
         Words of the transfer.
     outside : Out(1)
-        High for one cycle: the next word is beyond the end of shared memory. The transfer ends without that word.
+        High for one cycle: all words before are requested, and the next one is beyond the end of shared memory. The transfer ends
+        without that word.
     word : Out(16)
-        Number of the word behind the last granted one; with ``outside`` and until the next transfer the number of the word outside.
+        Number of the word behind the last one whose request was accepted. With ``outside`` and until the next transfer begins the number of
+        the word outside.
 
-    *Latency*: 3 cycles from ``transfer.begin`` to ``o.valid`` of the first word where its bank grants at once; 2 cycles from a grant
-    to ``o.valid``.
+    *Latency*: 1 cycle from ``transfer.begin`` to the first request; 1 cycle from an answer to ``o.valid``. At the least latency of the
+    memory these are 3 cycles from ``transfer.begin`` to ``o.valid``.
 
-    *Throughput*: one word a cycle; a cycle without grant, or with a valid word that ``o.hold`` retains, costs a cycle.
+    *Throughput*: one word a cycle at the least latency of the memory; with latency n, ``READ_AHEAD`` words in n + 1 cycles. A cycle in
+    which ``o.hold`` retains a word costs a cycle.
 
-    *Back-pressure*: ``bank.request`` depends combinationally on ``o.hold``. ``o.hold`` acts one cycle later on ``o.taken``.
+    *Back-pressure*: ``bank.request`` depends on registers only. ``o.hold`` acts one cycle later on ``o.taken``. ``bank.answer`` is
+    always taken.
 
-    *Reset*: ends the transfer; ``o.data`` has no reset.
+    *Reset*: ends the transfer; words that are on their way are forgotten, as shared memory forgets them too.
     """
 
     def __init__(self, cfg, count, places):
         self.cfg = cfg = RnnParameters.of(cfg)
         self.count = count
         super().__init__({
-            "transfer": In(TransferPort(count, places)), "bank": Out(BankReadPort(cfg)), "o": Out(WordPort(places)),
+            "transfer": In(TransferPort(count, places)), "stop": In(1), "bank": Out(SharedReadPort(cfg)), "o": Out(WordPort(places)),
             "outside": Out(1), "word": Out(WORD_BITS),
         })
 
     def elaborate(self, platform):
         m = Module()
         transfer, o, word, left = self.transfer, self.o, self.word, Signal(self.count)
-        asks, coming, granted, held, more = (Signal(name=name) for name in ("asks", "coming", "granted", "held", "more"))
-        bank, coming_bank = Signal(BANKS), Signal(BANKS)
-        kept = Signal(128, name="kept", reset_less=True)
+        request, answer = self.bank.request, self.bank.answer
+        held, more, accepted = (Signal(name=name) for name in ("held", "more", "accepted"))
+        inside = Signal(range(READ_AHEAD + 1))           # words that are requested and have not left
+        m.submodules.choice = choice = BankChoice()
+        m.submodules.words = words = Queue(8 * BANK_BYTES, READ_AHEAD, registered=False)
         m.d.comb += [
             more.eq(left != 0),
-            bank.eq(1 << word[:3]),
             self.outside.eq(more & (word[self.cfg.shared_address_bits - 4:] != 0)),
-            o.taken.eq(o.valid & ~held),
-            # A word requested in this cycle arrives in the register two cycles later, which must be free then.
-            asks.eq(more & ~self.outside & ~(o.hold & (coming | (o.valid & held)))),
-            self.bank.request.eq(bank & asks.replicate(BANKS)), granted.eq((self.bank.grant & self.bank.request).any()),
-            transfer.busy.eq(more | coming | o.valid), o.last.eq(~more & ~coming), o.data.eq(kept),
+            request.valid.eq(more & ~self.outside & ((inside != READ_AHEAD) | o.taken)),
+            request.payload.bank.eq(1 << word[:3]), accepted.eq(request.valid & request.ready),
+            choice.bank.eq(answer.payload.bank), words.i.valid.eq(answer.valid), words.i.payload.eq(choice.o),
+            o.valid.eq(words.o.valid), o.data.eq(words.o.payload), o.taken.eq(o.valid & ~held), words.o.ready.eq(~held),
+            o.last.eq(~more & (inside == 1)), transfer.busy.eq(more | (inside != 0)),
         ]
-        m.submodules.choice = choice = BankChoice()
-        m.d.comb += [inner.eq(outer) for inner, outer in zip(choice.i, self.bank.data, strict=True)]
-        m.d.comb += choice.bank.eq(coming_bank)
-        m.d.comb += [row.eq(word[3:]) for row in self.bank.row]
-        m.d.sync += [held.eq(o.hold), coming.eq(granted), coming_bank.eq(bank), o.valid.eq(coming | (o.valid & held))]
-        with m.If(coming):
-            m.d.sync += kept.eq(choice.o)
+        m.d.comb += [row.eq(word[3:]) for row in request.payload.row]
+        m.d.comb += [inner.eq(outer) for inner, outer in zip(choice.i, answer.payload.data, strict=True)]
+        m.d.sync += [held.eq(o.hold), inside.eq(inside + accepted - o.taken)]
         with m.If(o.taken):
             m.d.sync += o.at.eq(o.at + 1)
-        with m.If(granted):
+        with m.If(accepted):
             m.d.sync += [word.eq(word + 1), left.eq(left - 1)]
         with m.If(self.outside):
             m.d.sync += left.eq(0)
@@ -152,4 +159,6 @@ class BankReader(Component):
             m.d.sync += [left.eq(transfer.words), o.at.eq(transfer.place)]
             with m.If(~transfer.on):
                 m.d.sync += word.eq(transfer.first)
+        with m.If(self.stop):
+            m.d.sync += left.eq(request.valid & ~request.ready)
         return m

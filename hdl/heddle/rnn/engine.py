@@ -8,7 +8,7 @@ from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from ..interfaces.control import EventPort
 from ..interfaces.front_end import RecurrentPort
-from ..interfaces.layouts import BankReadPort, BankWritePort
+from ..interfaces.layouts import SharedReadPort, SharedWritePort
 from ..isa.counter_table import RNN_EVENTS
 from ..isa.error_codes import ErrorCode
 from ..lib.members import connect_members
@@ -52,13 +52,13 @@ class RecurrentEngine(Component):
     *Ports*:
     run : In(RecurrentPort())
         Runs: start, allowed only while not busy, of the image at an address in shared memory, a multiple of 16. The end of ``run.busy``
-        means that all tasks are done and all outputs are in shared memory. ``run.error.failed`` is high for one cycle, the first one
-        without ``busy``.
+        means that all tasks are done, all writes are acknowledged and no read is on its way. ``run.error.failed`` is high for one
+        cycle, the first one without ``busy``.
     stop : In(1)
-        Ends the run; granted passes and their jobs complete.
-    bank_read : Out(BankReadPort(cfg))
+        Ends the run; granted passes and their jobs complete, also the words that are requested.
+    bank_read : Out(SharedReadPort(cfg))
         Read port of shared memory.
-    bank_write : Out(BankWritePort(cfg))
+    bank_write : Out(SharedWritePort(cfg))
         Write port of shared memory.
     pe : Out(EngineStepPort(cfg))
         Steps of the PEs and elements of the columns.
@@ -71,11 +71,11 @@ class RecurrentEngine(Component):
 
     *Throughput*: one step of the PEs a cycle while a context is ready.
 
-    *Back-pressure*: PEs and register reads never stall; banks of shared memory may withhold grants.
+    *Back-pressure*: PEs and register reads never stall. Requests to shared memory wait as long as it pleases.
 
     *Reset*: no image runs. The tables, vector memory and reference vectors have no reset.
 
-    *Errors*: an error ends the run after all granted passes and jobs complete. OUT_OF_RANGE, with the byte address: a part of the
+    *Errors*: an error ends the run as ``stop`` does. OUT_OF_RANGE, with the byte address: a part of the
     image, a state, an input row or an output is outside of shared memory. OUT_OF_RANGE is also the error of a misaligned image.
     RECURRENT_IMAGE, with the address of the image: a count of its header is 0 or exceeds the engine. The same holds for the vectors of
     all contexts and for tap registers.
@@ -87,7 +87,7 @@ class RecurrentEngine(Component):
         self.cfg = cfg = RnnParameters.of(cfg)
         super().__init__({
             "run": In(RecurrentPort()), "stop": In(1),
-            "bank_read": Out(BankReadPort(cfg)), "bank_write": Out(BankWritePort(cfg)),
+            "bank_read": Out(SharedReadPort(cfg)), "bank_write": Out(SharedWritePort(cfg)),
             "pe": Out(EngineStepPort(cfg)), "sums": Out(SumReadPort(cfg)),
             "events": Out(EventPort(RNN_EVENTS)),
         })
@@ -162,11 +162,12 @@ class RecurrentEngine(Component):
         ]
 
     def _run(self, m, units):
-        """End of a run: all tasks are done, or after an error or ``stop`` all granted work is complete."""
+        """End of a run: all tasks are done, or after an error or ``stop`` all granted work is complete. Writes are acknowledged."""
         loader, _, progress, scheduler, columns, blocks, jobs, tail, writer = units
         halted, failed, ended, fault, quiet = (Signal(name=name) for name in ("halted", "failed", "ended", "fault", "quiet"))
         m.d.comb += [
-            quiet.eq(~(scheduler.o.valid | columns.busy | blocks.pe.step.step | jobs.busy | tail.busy | writer.i.valid)),
+            quiet.eq(~(scheduler.o.valid | columns.busy | blocks.pe.step.step | jobs.busy | tail.busy | writer.i.valid | writer.busy
+                       | loader.busy)),
             fault.eq((loader.fault != Fault.NONE) | writer.fault),
             ended.eq(self.run.busy & quiet & (halted | loader.over)),
             progress.clear.eq(ended), scheduler.clear.eq(ended | halted | fault),

@@ -6,7 +6,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out, Signature, connect, flipped
 from amaranth.utils import exact_log2
 
-from ..interfaces.layouts import BankReadPort
+from ..interfaces.layouts import SharedReadPort
 from ..parameters.rnn import RnnParameters
 from .bank_reader import WORD_BITS, BankReader
 from .layouts import (
@@ -113,8 +113,8 @@ class ImageLoader(Component):
     address : In(32)
         With ``begin``: byte address of the image in shared memory, a multiple of 16.
     stop : In(1)
-        Discards the image and the fault. A transfer in progress ends by itself.
-    bank : Out(BankReadPort(cfg))
+        Discards the image and the fault. A transfer in progress ends with the words that are requested.
+    bank : Out(SharedReadPort(cfg))
         Read port of shared memory.
     header : Out(header_layout)
         Header of the image; registered.
@@ -137,16 +137,17 @@ class ImageLoader(Component):
     o_loaded : Out(ContextEvent(cfg))
         The last word of an input row of the context is written to vector memory in this cycle.
     over : Out(1)
-        All tasks are handed out and no context runs.
+        All tasks are handed out, no context runs, and no transfer is in progress.
+    busy : Out(1)
+        A transfer is in progress: words are requested, or are about to be.
     fault : Out(Fault)
         Fault of the image, registered until ``stop``; a fault ends all loading.
     fault_value : Out(20)
         Byte address of a RANGE fault.
 
-    *Latency*: 3 cycles from the begin of a transfer to its first word, then one word a cycle where the banks grant at once.
+    *Latency*: at the least latency of the memory 3 cycles from the begin of a transfer to its first word, then one word a cycle.
 
-    *Back-pressure*: ``hold`` acts on the next cycle. ``o_task.valid`` depends on registers only; ``bank.request`` depends
-    combinationally on ``hold``.
+    *Back-pressure*: ``hold`` acts on the next cycle. ``bank.request`` and ``o_task.valid`` depend on registers only.
 
     *Reset*: idle without an image or a fault.
 
@@ -160,11 +161,11 @@ class ImageLoader(Component):
         self.cfg = cfg = RnnParameters.of(cfg)
         contexts = cfg.rnn_contexts
         super().__init__({
-            "begin": In(1), "address": In(32), "stop": In(1), "bank": Out(BankReadPort(cfg)), "header": Out(header_layout),
+            "begin": In(1), "address": In(32), "stop": In(1), "bank": Out(SharedReadPort(cfg)), "header": Out(header_layout),
             "records": Out(RecordWritePort(cfg)), "load": Out(LoadPort(cfg)), "hold": In(1),
             "running": In(contexts), "free": In(contexts), "o_task": Out(stream.Signature(task_start_layout(cfg))),
-            "has_input": Out(contexts), "o_reserved": Out(ContextEvent(cfg)), "o_loaded": Out(ContextEvent(cfg)), "over": Out(1),
-            "fault": Out(Fault), "fault_value": Out(WORD_BITS + BYTE_SHIFT),
+            "has_input": Out(contexts), "o_reserved": Out(ContextEvent(cfg)), "o_loaded": Out(ContextEvent(cfg)),
+            "over": Out(1), "busy": Out(1), "fault": Out(Fault), "fault_value": Out(WORD_BITS + BYTE_SHIFT),
         })
 
     def elaborate(self, platform):
@@ -195,7 +196,7 @@ class ImageLoader(Component):
         idle = Signal()
         m.d.comb += [
             self._late.eq(cycles >= self._task.start), self.o_reserved.payload.context.eq(self._context), reader.o.hold.eq(self.hold),
-            idle.eq(active & ~reader.transfer.busy & (self.fault == Fault.NONE)),
+            reader.stop.eq(self.stop), self.busy.eq(reader.transfer.busy), idle.eq(active & ~self.busy & (self.fault == Fault.NONE)),
             self.over.eq(idle & (self._phase == Phase.SERVE) & ~self._have & ~self._more & ~self.running.any()),
             self.fault_value.eq(reader.word << BYTE_SHIFT),
         ]

@@ -4,7 +4,6 @@ from amaranth import *
 from amaranth.lib.wiring import Component, In, Out
 
 from ..isa.encoding import ACCESS_BYTES, Access, Space
-from ..isa.error_codes import ErrorCode
 from ..parameters.thread import ThreadParameters
 
 __all__ = ["AddressCheck"]
@@ -31,10 +30,8 @@ class AddressCheck(Component):
         An active address is misaligned or out of range.
     bad_slot : Out(range(slots))
         The lowest SIMD lane with such an address; 0 without one.
-    address : In(32)
-        An address that has an error; the owner selects it, possibly a cycle later.
-    code : Out(ErrorCode)
-        Error of ``address``: MISALIGNED, else OUT_OF_RANGE.
+    misaligned : Out(1)
+        With ``bad``: the address of ``bad_slot`` is misaligned, else it is out of range.
 
     *Latency*: combinational, no state.
     """
@@ -49,8 +46,7 @@ class AddressCheck(Component):
             "space": In(Space),
             "bad": Out(1),
             "bad_slot": Out(range(self.slots)),
-            "address": In(32),
-            "code": Out(ErrorCode),
+            "misaligned": Out(1),
         })
 
     def elaborate(self, platform):
@@ -62,15 +58,15 @@ class AddressCheck(Component):
                     m.d.comb += low_bits.eq(size - 1)
         shared_outside = C((1 << 32) - (1 << self.cfg.shared_address_bits), 32)
         global_outside = C((1 << 32) - (1 << self.cfg.axi_address_bits), 32)
-        wrong = Signal(self.slots)
+        wrong, misaligned = Signal(self.slots), Signal(self.slots)
         for slot, address in enumerate(self.addresses):
             outside = Mux(self.space == Space.SHARED, (address & shared_outside).any(), (address & global_outside).any())
-            m.d.comb += wrong[slot].eq(self.active[slot] & (outside | (address[:4] & low_bits).any()))
+            m.d.comb += [
+                misaligned[slot].eq((address[:4] & low_bits).any()),
+                wrong[slot].eq(self.active[slot] & (outside | misaligned[slot])),
+            ]
         for slot in reversed(range(self.slots)):
             with m.If(wrong[slot]):
-                m.d.comb += self.bad_slot.eq(slot)
-        m.d.comb += [
-            self.bad.eq(wrong.any()),
-            self.code.eq(Mux((self.address[:4] & low_bits).any(), ErrorCode.MISALIGNED, ErrorCode.OUT_OF_RANGE)),
-        ]
+                m.d.comb += [self.bad_slot.eq(slot), self.misaligned.eq(misaligned[slot])]
+        m.d.comb += self.bad.eq(wrong.any())
         return m

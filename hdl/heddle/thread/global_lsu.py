@@ -68,16 +68,17 @@ class GlobalLsu(Component):
 
     *Ports*:
     i : In(stream.Signature(thread_access_layout(cfg)))
-        Threads of a load, or 32-bit words of a store. With ``late_address_checks`` an item is taken with ``valid`` alone; the cycle before
-        must have had ``ready`` and no taking.
+        Threads of a load, or 32-bit words of a store.
+    drop : In(1)
+        The item that was taken in the cycle before is void.
     store, access, pc : In(1), In(Access), In(PC_BITS)
-        Kind, width and program counter; constant while ``i.valid`` or ``loading``.
+        Kind, width and program counter; constant while ``i.valid`` or ``occupied``.
     port : Out(GlobalPort(cfg, cfg.tag_bits))
         Global memory; all requests have tag 0, so answers come in order.
     o : Out(stream.Signature(loaded_thread_layout(cfg), always_ready=True))
         Load data of threads, in the order of their loads.
-    loading : Out(1)
-        Loads are outstanding or at ``o``.
+    occupied : Out(1)
+        Loads are outstanding or at ``o``, or a word of a store waits in the register behind ``i`` after this cycle.
     read_error : Out(ReadErrorPort())
         First load with an error.
     writes_pending : Out(1)
@@ -87,11 +88,12 @@ class GlobalLsu(Component):
     o_write_error : Out(WriteErrorStream())
         Stores that memory answered with an error.
 
-    *Latency*: a request is at ``port`` one cycle after it was taken; ``o.valid`` is one cycle after the last beat of the answer.
+    *Latency*: a load is at ``port`` one cycle after it was taken, a store two cycles after its last word; ``o.valid`` is one cycle after
+    the last beat of the answer.
 
     *Throughput*: one thread of a load, or one word of a store, a cycle.
 
-    *Back-pressure*: ``i.ready`` is combinational from ``store`` and from ``ready`` of ``read_request``, ``write_request`` and
+    *Back-pressure*: ``i.ready`` is combinational from ``store``, ``drop`` and ``ready`` of ``read_request``, ``write_request`` and
     ``write_data``.
 
     *Reset*: nothing is outstanding.
@@ -103,12 +105,13 @@ class GlobalLsu(Component):
         self.cfg = cfg = ThreadParameters.of(cfg)
         super().__init__({
             "i": In(stream.Signature(thread_access_layout(cfg))),
+            "drop": In(1),
             "store": In(1),
             "access": In(Access),
             "pc": In(PC_BITS),
             "port": Out(GlobalPort(cfg, cfg.tag_bits)),
             "o": Out(stream.Signature(loaded_thread_layout(cfg), always_ready=True)),
-            "loading": Out(1),
+            "occupied": Out(1),
             "read_error": Out(ReadErrorPort()),
             "writes_pending": Out(1),
             "hold_errors": In(1),
@@ -120,39 +123,36 @@ class GlobalLsu(Component):
         self._two_beats = Signal(name="two_beats")
         if self.cfg.axi_bytes < QUAD_BYTES:
             m.d.comb += self._two_beats.eq(self.access == Access.V4)
-        load_ready = self._load_requests(m)
-        store_ready = self._store_requests(m)
-        m.d.comb += self.i.ready.eq(Mux(self.store, store_ready, load_ready))
+        self._valid, self._gone = Signal(name="thread_valid"), Signal(name="thread_gone")
+        self._thread = Signal(thread_access_layout(self.cfg), name="thread", reset_less=True)
+        wants = Signal(name="thread_wants")
+        m.d.comb += [wants.eq(self._valid & ~self.drop), self.i.ready.eq(~wants | self._gone)]
+        with m.If(self.i.ready):
+            m.d.sync += [self._valid.eq(self.i.valid), self._thread.eq(self.i.payload)]
+        loaded, loading = self._load_requests(m, wants & ~self.store)
+        stored = self._store_requests(m, wants & self.store)
+        m.d.comb += [self._gone.eq(loaded | stored), self.occupied.eq(loading | (self._valid & ~(self.store & self._gone)))]
         return m
-
-    def _may_take(self, free):
-        return 1 if self.cfg.late_address_checks else free
 
     def _beat_address(self):
         low = self.cfg.axi_bytes.bit_length() - 1
-        return Cat(C(0, low), self.i.payload.address[low:self.cfg.axi_address_bits])
+        return Cat(C(0, low), self._thread.address[low:self.cfg.axi_address_bits])
 
     # -- loads ------------------------------------------------------------------------------
 
-    def _load_requests(self, m):
-        cfg, request, answer = self.cfg, self.port.read_request, self.port.read_data
-        m.submodules.loads = loads = Queue(data.StructLayout({"address": 32, **_lane(cfg)}), IN_FLIGHT)
-        free = Signal()
-        take = Signal()
+    def _load_requests(self, m, wants):
+        """Requests the load of the thread; returns whether it is requested in this cycle, and whether loads are outstanding."""
+        cfg, request, answer, item = self.cfg, self.port.read_request, self.port.read_data, self._thread
+        # Ready for an answer in the cycle after its request.
+        m.submodules.loads = loads = Queue(data.StructLayout({"address": 32, **_lane(cfg)}), IN_FLIGHT, registered=False)
         m.d.comb += [
-            free.eq((~request.valid | request.ready) & loads.i.ready & ~self.writes_pending),
-            take.eq(self.i.valid & ~self.store & self._may_take(free)),
-            loads.i.valid.eq(take),
-            *(loads.i.payload[name].eq(self.i.payload[name]) for name in ("address", "group", "slot")),
+            request.valid.eq(wants & loads.i.ready & ~self.writes_pending), request.payload.address.eq(self._beat_address()),
+            request.payload.beats_minus_one.eq(self._two_beats),
+            loads.i.valid.eq(request.valid & request.ready),
+            *(loads.i.payload[name].eq(item[name]) for name in ("address", "group", "slot")),
             answer.ready.eq(loads.o.valid),
             loads.o.ready.eq(answer.valid & answer.payload.last),
         ]
-        with m.If(request.ready):
-            m.d.sync += request.valid.eq(0)
-        with m.If(take):
-            m.d.sync += [request.valid.eq(1), request.payload.address.eq(self._beat_address()),
-                         request.payload.beats_minus_one.eq(self._two_beats)]
-
         thread, beat = loads.o.payload, answer.payload.data
         arrived = answer.valid & answer.ready
         if cfg.axi_bytes < QUAD_BYTES:
@@ -174,21 +174,19 @@ class GlobalLsu(Component):
             m.d.sync += [first.error.eq(1), first.address.eq(thread.address)]
         with m.If(first.clear):
             m.d.sync += first.error.eq(0)
-        m.d.comb += self.loading.eq((loads.level != 0) | request.valid | self.o.valid)
-        return free
+        return loads.i.valid, (loads.level != 0) | self.o.valid
 
     # -- stores -----------------------------------------------------------------------------
 
-    def _store_requests(self, m):
-        request, written, word = self.port.write_request, self.port.write_data, self.i.payload
+    def _store_requests(self, m, wants):
+        """Collects the words of a thread and requests their store; returns whether the word is taken in this cycle."""
+        request, written, word = self.port.write_request, self.port.write_data, self._thread
         m.submodules.stores = stores = Queue(data.StructLayout({"address": 32, "pc": PC_BITS}), IN_FLIGHT)
         sending = Signal()              # write data of a thread are at the port
         more = Signal()                 # the first of two beats is at the port
-        free = Signal()
         take = Signal()
         m.d.comb += [
-            free.eq((~request.valid | request.ready) & (~sending | (written.ready & ~more)) & stores.i.ready),
-            take.eq(self.i.valid & self.store & self._may_take(free)),
+            take.eq(wants & (~request.valid | request.ready) & (~sending | (written.ready & ~more)) & stores.i.ready),
             stores.i.valid.eq(take & word.last_word),
             stores.i.payload.address.eq(word.address), stores.i.payload.pc.eq(self.pc),
             written.valid.eq(sending),
@@ -210,11 +208,11 @@ class GlobalLsu(Component):
             error.payload.pc.eq(stores.o.payload.pc), error.payload.address.eq(stores.o.payload.address),
             self.writes_pending.eq((stores.level != 0) | request.valid | sending),
         ]
-        return free
+        return take
 
     def _store_data(self, m, take, more):
         """16 bytes of data with their strobes, at every place of the beat; the strobes select one."""
-        cfg, written, item = self.cfg, self.port.write_data, self.i.payload
+        cfg, written, item = self.cfg, self.port.write_data, self._thread
         words = [Signal(32, name=f"word_{number}", reset_less=True) for number in range(4)]
         strobe = Signal(QUAD_BYTES, reset_less=True)
         high = Signal(max(cfg.axi_bytes // QUAD_BYTES, 1).bit_length(), reset_less=True)

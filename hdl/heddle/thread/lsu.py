@@ -1,29 +1,24 @@
 """Load-store unit of the thread unit: address checks, shared-memory LSU and global LSU."""
 
 from amaranth import *
-from amaranth.lib import data
 from amaranth.lib.wiring import Component, In, Out, Signature, connect, flipped
 
-from ..constants import BANK_BYTES, BANKS
-from ..interfaces.layouts import BankReadPort, BankWritePort, GlobalPort, ThreadKind, thread_operation_layout
+from ..constants import BANK_BYTES
+from ..interfaces.layouts import PC_BITS, GlobalPort, SharedReadPort, SharedWritePort, ThreadKind, thread_operation_layout
 from ..isa.encoding import Space
 from ..isa.error_codes import ErrorCode
 from ..lib.members import connect_members
 from ..lib.onehot import select_one_hot
 from ..lib.stream import link
+from ..lib.swizzle import swizzled
 from ..parameters.thread import ThreadParameters
 from .address_check import AddressCheck
 from .global_lsu import GlobalLsu, WriteErrorStream
+from .micro_ops import micro_op_layout
 from .same_address import SameAddress
 from .shared_lsu import ArrivalPort, SharedLsu, SharedStatusPort, placement_layout
 
-__all__ = ["AccessFaultPort", "LoadStorePort", "LaneAddressPort", "LoadDataPort", "Lsu", "slot_step_layout"]
-
-
-def slot_step_layout(cfg):
-    """The micro-operation in the SIMD lanes: group, thread of the group when threads are served one at a time, word, and active threads."""
-    slots = min(cfg.thread_slots, cfg.threads)
-    return data.StructLayout({"group": range(cfg.thread_groups), "slot": range(slots), "word": 2, "last_word": 1, "active": slots})
+__all__ = ["AccessFaultPort", "LoadStorePort", "LaneAddressPort", "LoadDataPort", "Lsu"]
 
 
 def LoadStorePort(cfg):
@@ -32,14 +27,14 @@ def LoadStorePort(cfg):
     *Ports*:
     valid : Out(1)
         A micro-operation of a load or store is in the SIMD lanes.
-    step : Out(slot_step_layout(cfg))
+    step : Out(micro_op_layout(cfg))
         The micro-operation.
     taken : In(1)
         The micro-operation is over.
     stopped : In(1)
-        The micro-operation must not be executed.
+        The micro-operation is over without an access.
     """
-    return Signature({"valid": Out(1), "step": Out(slot_step_layout(cfg)), "taken": In(1), "stopped": In(1)})
+    return Signature({"valid": Out(1), "step": Out(micro_op_layout(cfg)), "taken": In(1), "stopped": In(1)})
 
 
 def LaneAddressPort(cfg):
@@ -56,21 +51,23 @@ def LaneAddressPort(cfg):
 
 
 def AccessFaultPort():
-    """Error of the operation in the SIMD lanes, seen from the LSU.
+    """Error of a load or store, seen from the LSU.
 
     *Ports*:
     failing : Out(1)
-        An active address of the micro-operation has an error, which ends the operation; with ``late_address_checks`` one cycle later.
+        An active address of the micro-operation of the cycle before has an error, which ends the operation.
     failed : Out(1)
-        An earlier micro-operation of the operation was ``failing``.
+        An earlier micro-operation of the operation in the SIMD lanes was ``failing``.
     error : Out(1)
-        Memory answered a load of the operation with an error.
-    code : Out(ErrorCode)
-        Error of the operation: the response of memory to a load, else the error of the address.
-    operand : Out(32)
-        Its address.
+        Memory answered a load of the operation in the SIMD lanes with an error.
+    report : Out(1)
+        ``failing``, of an operation in shared memory: its error is to be reported in this cycle. An error of an operation in global memory
+        is to be reported when the operation leaves.
+    code, pc, operand : Out(ErrorCode), Out(PC_BITS), Out(32)
+        The error to be reported: its code (the response of memory to a load before an error of an address), program counter, address.
     """
-    return Signature({"failing": Out(1), "failed": Out(1), "error": Out(1), "code": Out(ErrorCode), "operand": Out(32)})
+    return Signature({"failing": Out(1), "failed": Out(1), "error": Out(1), "report": Out(1), "code": Out(ErrorCode),
+                      "pc": Out(PC_BITS), "operand": Out(32)})
 
 
 def LoadDataPort(cfg):
@@ -91,14 +88,18 @@ def LoadDataPort(cfg):
 class Lsu(Component):
     """Load-store unit: checks the addresses of a group of threads, then accesses shared memory by group or global memory by thread [S0.17].
 
+    In a swizzled tile the bank of a thread is exchanged after the check.
+
     Parameters
     ----------
     cfg : ThreadParameters
         ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
     *Ports*:
-    operation : In(thread_operation_layout)
+    operation : In(thread_operation_layout(cfg))
         Operation in the SIMD lanes.
+    number : In(1)
+        Its number modulo 2.
     start : In(1)
         ``operation`` enters the SIMD lanes in the next cycle.
     leave : In(1)
@@ -109,24 +110,23 @@ class Lsu(Component):
         Byte address and store data of each lane.
     hold : In(1)
         No request to global memory may be made.
-    hold_shared : In(1)
-        No request to shared memory may be made.
+    hold_loads : In(1)
+        No load from shared memory may be requested.
     hold_errors : In(1)
         Write responses of global memory are not taken, so that their errors wait.
-    bank_read : Out(BankReadPort(cfg))
-        Reads of shared memory.
-    bank_write : Out(BankWritePort(cfg))
+    bank_read : Out(SharedReadPort(cfg))
+        Reads of shared memory; the owner takes the data of the answers.
+    bank_write : Out(SharedWritePort(cfg))
         Writes of shared memory.
-    bank_ahead : In(8)
-        With ``banks_known_ahead``: banks that grant nothing in the next cycle.
     port : Out(GlobalPort(cfg, cfg.tag_bits))
         Global memory.
     fault : Out(AccessFaultPort())
-        Error of ``operation``.
+        Error of ``operation``, or of a store to shared memory that left in the cycle before.
     same : Out(1)
         With ``thread_overlap``: the operation loads from one address of shared memory for all threads.
     occupied : Out(1)
-        Groups have not been requested, or loads from global memory are in flight.
+        ``operation`` must not leave: its check failed in this cycle, groups of a load are not requested after this cycle, threads of global
+        memory have not been requested, or their loads are in flight. A store to shared memory may always leave.
     shared : Out(SharedStatusPort())
         Accesses to shared memory in flight.
     arrived : Out(ArrivalPort(cfg))
@@ -138,16 +138,15 @@ class Lsu(Component):
     writes_pending : Out(1)
         Stores to global memory are not acknowledged.
     event_conflicts : Out(1)
-        A thread waits for a bank in this cycle.
+        Threads wait for a bank in this cycle.
 
-    *Latency*: addresses are checked in the cycle in which the micro-operation is in the SIMD lanes. With ``late_address_checks`` the result
-    comes a cycle later. A group of shared memory is then dropped from the buffer in front of the banks. A thread of global memory takes a
-    cycle more: its request follows the cycle in which memory is ready.
+    *Latency*: addresses are checked in the cycle in which the micro-operation is in the SIMD lanes, and go ahead at once. The result of the
+    check comes a cycle later: a group of shared memory, or a thread of global memory, is then dropped where it went.
 
     *Throughput*: one group of shared memory or one thread of global memory a cycle.
 
-    *Back-pressure*: ``access.taken`` is combinational from ``hold``, ``lanes.address`` and the ready signals of ``port``, with
-    ``late_address_checks`` from registers. Without ``far_registers`` it also depends on ``hold_shared`` and the grants of the banks.
+    *Back-pressure*: ``access.taken`` is combinational from ``hold``, ``hold_loads`` and from the ready signals, answers and
+    acknowledgements of the ports, not from the addresses.
 
     *Reset*: no access is in flight.
 
@@ -159,13 +158,13 @@ class Lsu(Component):
         self.cfg = cfg = ThreadParameters.of(cfg)
         self.slots = min(cfg.thread_slots, cfg.threads)
         super().__init__({
-            "operation": In(thread_operation_layout),
+            "operation": In(thread_operation_layout(cfg)), "number": In(1),
             "start": In(1), "leave": In(1),
             "access": In(LoadStorePort(cfg)),
             "lanes": In(LaneAddressPort(cfg)),
-            "hold": In(1), "hold_shared": In(1), "hold_errors": In(1),
-            "bank_read": Out(BankReadPort(cfg)),
-            "bank_write": Out(BankWritePort(cfg)),
+            "hold": In(1), "hold_loads": In(1), "hold_errors": In(1),
+            "bank_read": Out(SharedReadPort(cfg)),
+            "bank_write": Out(SharedWritePort(cfg)),
             "port": Out(GlobalPort(cfg, cfg.tag_bits)),
             "fault": Out(AccessFaultPort()),
             "same": Out(1),
@@ -176,7 +175,7 @@ class Lsu(Component):
             "o_write_error": Out(WriteErrorStream()),
             "writes_pending": Out(1),
             "event_conflicts": Out(1),
-        } | ({"bank_ahead": In(BANKS)} if cfg.banks_known_ahead else {}))
+        })
 
     def elaborate(self, platform):
         m = Module()
@@ -185,94 +184,82 @@ class Lsu(Component):
         connect(m, gather.bank_read, flipped(self.bank_read))
         connect(m, gather.bank_write, flipped(self.bank_write))
         connect(m, one.port, flipped(self.port))
-        if self.cfg.banks_known_ahead:
-            m.d.comb += gather.bank_ahead.eq(self.bank_ahead)
-        address = self._check(m, one)
-        self._shared(m, gather)
-        taken = self._global(m, one, address)
-        self._return(m, gather, one)
+        self._is_global, self._stores = Signal(name="is_global"), Signal(name="stores")
         m.d.comb += [
-            self.access.taken.eq(Mux(self.operation.space == Space.GLOBAL, taken, gather.i.ready)),
-            self.occupied.eq(gather.occupied | one.loading | (self.fault.failing if self.cfg.late_address_checks else 0)),
+            self._is_global.eq(self.operation.space == Space.GLOBAL), self._stores.eq(self.operation.kind == ThreadKind.STORE),
         ]
+        bad = self._check(m, one)
+        self._shared(m, gather, bad)
+        self._global(m, gather, one, bad)
+        self._return(m, gather, one)
+        m.d.comb += self.occupied.eq(~(self._stores & ~self._is_global) & (~gather.i.ready | one.occupied | self.fault.failing))
         return m
 
     def _check(self, m, one):
-        """An address with an error ends the operation before the group. Returns the address of the thread that is served, or of the one
-        with the error.
-        """
+        """The first micro-operation with a wrong address ends the operation. Returns whether the one in the SIMD lanes has one."""
         m.submodules.address_check = check = AddressCheck(self.cfg)
-        operands, fault = list(self.lanes.address), self.fault
-        address = Signal(32, name="one_address")
-        failed_slot = Signal(range(self.slots), reset_less=True)
-        late, turn, wrong = self.cfg.late_address_checks, self.access.step.slot, address
-        self._bad = check.bad
-        if late:
-            wrong = Signal(32, name="wrong_address", reset_less=True)
-            m.d.sync += fault.failing.eq(self.access.valid & check.bad & ~fault.failing & ~fault.failed)
-            with m.If(~fault.failing & ~fault.failed):
-                m.d.sync += wrong.eq(select_one_hot(1 << check.bad_slot, operands))
-        else:
-            turn = Mux(fault.failed, failed_slot, turn)
-            m.d.comb += fault.failing.eq(self.access.valid & check.bad)
-        m.d.comb += [port.eq(operand) for port, operand in zip(check.addresses, operands, strict=True)]
+        operation, fault = self.operation, self.fault
+        wrong, misaligned = Signal(32, name="wrong_address", reset_less=True), Signal(name="wrong_is_misaligned", reset_less=True)
+        shared, left = Signal(name="checked_shared", reset_less=True), Signal(name="left")
+        m.d.comb += [port.eq(address) for port, address in zip(check.addresses, self.lanes.address, strict=True)]
         m.d.comb += [
-            check.active.eq(self.access.step.active), check.access.eq(self.operation.access),
-            check.space.eq(self.operation.space), check.address.eq(wrong),
-            self.access.stopped.eq((fault.failing | fault.failed) if late else fault.failing),
-            address.eq(select_one_hot(1 << turn, operands)),
-            fault.code.eq(Mux(one.read_error.error, ErrorCode.AXI_READ, check.code)),
-            fault.operand.eq(Mux(one.read_error.error, one.read_error.address, wrong)), fault.error.eq(one.read_error.error),
+            check.active.eq(self.access.step.active), check.access.eq(operation.access), check.space.eq(operation.space),
+            self.access.stopped.eq(fault.failing | fault.failed),
+            fault.error.eq(one.read_error.error), fault.report.eq(fault.failing & shared),
+            fault.code.eq(Mux(fault.error, ErrorCode.AXI_READ, Mux(misaligned, ErrorCode.MISALIGNED, ErrorCode.OUT_OF_RANGE))),
+            fault.operand.eq(Mux(fault.error, one.read_error.address, wrong)),
         ]
+        m.d.sync += [fault.failing.eq(self.access.valid & check.bad & ~self.access.stopped), left.eq(self.leave)]
+        with m.If(~self.access.stopped):
+            m.d.sync += [
+                wrong.eq(select_one_hot(1 << check.bad_slot, list(self.lanes.address))), misaligned.eq(check.misaligned),
+                shared.eq(~self._is_global), fault.pc.eq(operation.pc),
+            ]
+        with m.If(fault.failing & ~left):
+            m.d.sync += fault.failed.eq(1)
         with m.If(self.leave):
             m.d.sync += fault.failed.eq(0)
-        with m.If(fault.failing):
-            m.d.sync += [fault.failed.eq(1), failed_slot.eq(check.bad_slot)]
-        return address
+        return check.bad
 
-    def _shared(self, m, gather):
-        step, group, is_global = self.access.step, gather.i.payload, self.operation.space == Space.GLOBAL
+    def _shared(self, m, gather, bad):
+        step, group = self.access.step, gather.i.payload
         m.d.comb += [
-            gather.i.valid.eq(self.access.valid & ~is_global & ~self.access.stopped), gather.hold.eq(self.hold_shared),
+            gather.i.valid.eq(self.access.valid & ~self._is_global & ~self.access.stopped), gather.hold.eq(self.hold_loads),
             group.waiting.eq(step.active), group.word.eq(step.word), group.group.eq(step.group),
-            gather.store.eq(self.operation.kind == ThreadKind.STORE), gather.access.eq(self.operation.access),
+            group.store.eq(self._stores), group.access.eq(self.operation.access), group.operation.eq(self.number),
         ]
-        for name in ("address", "data"):
-            m.d.comb += [place.eq(value) for place, value in zip(group[name], getattr(self.lanes, name), strict=True)]
+        m.d.comb += [place.eq(swizzled(self.cfg, address, self.operation.swizzle, 1))
+                     for place, address in zip(group.address, self.lanes.address, strict=True)]
+        m.d.comb += [place.eq(value) for place, value in zip(group.data, self.lanes.data, strict=True)]
         connect(m, gather.status, flipped(self.shared))
         connect_members(m, gather, flipped(self), ("event_conflicts",))
-        if self.cfg.late_address_checks:
-            m.d.sync += gather.drop.eq(gather.i.valid & gather.i.ready & self._bad)
+        m.d.sync += gather.drop.eq(gather.i.valid & gather.i.ready & bad)
         if not self.cfg.thread_overlap:
             return
         m.submodules.same_address = same = SameAddress(self.cfg)
         m.d.comb += [
             same.start.eq(self.start), same.step.eq(gather.i.valid & gather.i.ready), same.active.eq(step.active),
-            self.same.eq(same.same & ~is_global & (self.operation.kind == ThreadKind.LOAD)),
+            self.same.eq(same.same & ~self._is_global & (self.operation.kind == ThreadKind.LOAD)),
         ]
         m.d.comb += [port.eq(address) for port, address in zip(same.address, self.lanes.address, strict=True)]
 
-    def _global(self, m, one, address):
-        """Accesses global memory for one thread; returns whether the thread is over."""
-        step, operation, taken, active = self.access.step, self.operation, Signal(name="global_taken"), Signal(name="one_active")
-        goes, wants, thread = one.i.ready, self.access.valid & (operation.space == Space.GLOBAL) & active & ~self.hold, one.i.payload
-        if self.cfg.late_address_checks:
-            # Ready is sampled while the addresses are checked. Nothing else accesses global memory, so it remains ready in the next cycle.
-            goes = Signal(name="checked")
-            m.d.sync += goes.eq(wants & ~self.access.taken & one.i.ready)
-            wants = goes
+    def _global(self, m, gather, one, bad):
+        """Accesses global memory for one thread."""
+        step, operation, thread = self.access.step, self.operation, one.i.payload
+        active = Signal(name="one_active")
         m.d.comb += [
             active.eq(step.active.bit_select(step.slot, 1)),
-            one.i.valid.eq(wants & ~self.access.stopped),
-            taken.eq(self.access.valid & (~active | (one.i.valid & goes))),
-            thread.address.eq(address), thread.data.eq(select_one_hot(1 << step.slot, self.lanes.data)),
+            one.i.valid.eq(self.access.valid & self._is_global & active & ~self.access.stopped & ~self.hold),
+            self.access.taken.eq(Mux(self._is_global, ~active | (one.i.ready & ~self.hold), gather.i.ready)),
+            thread.address.eq(select_one_hot(1 << step.slot, list(self.lanes.address))),
+            thread.data.eq(select_one_hot(1 << step.slot, list(self.lanes.data))),
             *(thread[name].eq(step[name]) for name in ("group", "slot", "word", "last_word")),
-            one.store.eq(operation.kind == ThreadKind.STORE), one.access.eq(operation.access), one.pc.eq(operation.pc),
+            one.store.eq(self._stores), one.access.eq(operation.access), one.pc.eq(operation.pc),
             one.read_error.clear.eq(self.start),
         ]
+        m.d.sync += one.drop.eq(one.i.valid & one.i.ready & bad)
         connect_members(m, flipped(self), one, ("hold_errors", "writes_pending"))
         link(m, one.o_write_error, flipped(self.o_write_error))
-        return taken
 
     def _return(self, m, gather, one):
         loaded, thread, load_data = one.o.valid, one.o.payload, self.load_data

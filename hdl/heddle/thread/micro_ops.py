@@ -1,11 +1,18 @@
 """Micro-operations of an operation: their order over groups, threads and words."""
 
 from amaranth import *
+from amaranth.lib import data
 from amaranth.lib.wiring import Component, In, Out, Signature
 
 from ..parameters.thread import ThreadParameters
 
-__all__ = ["MicroOpPort", "MicroOps"]
+__all__ = ["MicroOpPort", "MicroOps", "micro_op_layout"]
+
+
+def micro_op_layout(cfg):
+    """The micro-operation in the SIMD lanes: group, thread of the group when threads are served one at a time, word, and active threads."""
+    slots = min(cfg.thread_slots, cfg.threads)
+    return data.StructLayout({"group": range(cfg.thread_groups), "slot": range(slots), "word": 2, "last_word": 1, "active": slots})
 
 
 def MicroOpPort(cfg):

@@ -1,7 +1,7 @@
 """Operand fetch: queue of thread operations, and operand collector for their register reads."""
 
 from amaranth import *
-from amaranth.lib import stream
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out, Signature, connect, flipped
 from amaranth.utils import exact_log2
 
@@ -12,11 +12,16 @@ from ..lib.stream import Queue, link
 from ..parameters.thread import ThreadParameters
 from .operand_sequencer import OperandSequencer, walk_kind, walk_kind_layout
 
-__all__ = ["OPERAND_QUEUE", "WORDS", "OperandCollector", "OperandFetch", "OperandQueuePort", "PendingWritePort", "RegisterReadPort",
-           "earlier_writes"]
+__all__ = ["OPERAND_QUEUE", "WORDS", "ExecutingPort", "OperandCollector", "OperandEntryPort", "OperandFetch", "OperandQueuePort",
+           "PendingWritePort", "RegisterReadPort", "fetched_layout"]
 
-OPERAND_QUEUE = 16      # operands of each SIMD lane that are read in advance: the depth of a cell of distributed RAM
+OPERAND_QUEUE = 16      # entries of each SIMD lane that are read in advance: the depth of a cell of distributed RAM
 WORDS = 4               # 32-bit words of a result
+
+
+def fetched_layout(cfg):
+    """Operation that operand fetch hands to execution, and ``walk_kind`` of it."""
+    return data.StructLayout({"operation": thread_operation_layout(cfg), "kind": walk_kind_layout})
 
 
 def PendingWritePort():
@@ -41,26 +46,64 @@ def RegisterReadPort(cfg):
         Register number.
     read_group : Out(range(thread_groups))
         Thread group.
+    read_pair : Out(1)
+        With ``register_pairs``: the next register too.
     read_grant : In(1)
         The read is granted in this cycle.
     """
     return Signature({
-        "read": Out(1), "read_number": Out(REGISTER_BITS), "read_group": Out(range(cfg.thread_groups)), "read_grant": In(1),
+        "read": Out(1), "read_number": Out(REGISTER_BITS), "read_group": Out(range(cfg.thread_groups)),
+        **({"read_pair": Out(1)} if cfg.register_pairs else {}), "read_grant": In(1),
     })
 
 
 def OperandQueuePort():
     """Pointers of the operand queues, which all SIMD lanes share, seen from the operand collector.
 
+    An entry has the operands of a micro-operation: ``first`` (first operand, or address) and ``second`` (second operand, or data), or
+    those of two with a pair of data.
+
     *Ports*:
-    arrive : Out(1)
-        The operands of a read are at ``read_data`` of the register port.
+    first, second : Out(1)
+        ``first``, or ``second``, of the entry at ``write_place`` is at ``read_data`` of the register port; data of a pair come together.
     write_place : Out(range(16))
-        Place for them in the queues.
+        Place in the queues that operands come to.
     read_place : Out(range(16))
-        Place of the first operand.
+        Place of the oldest entry.
     """
-    return Signature({"arrive": Out(1), "write_place": Out(range(OPERAND_QUEUE)), "read_place": Out(range(OPERAND_QUEUE))})
+    return Signature({
+        "first": Out(1), "second": Out(1), "write_place": Out(range(OPERAND_QUEUE)), "read_place": Out(range(OPERAND_QUEUE)),
+    })
+
+
+def OperandEntryPort():
+    """Oldest entry of the operand queues, seen from the operand collector.
+
+    *Ports*:
+    available : Out(1)
+        The queues hold an entry.
+    arriving : Out(1)
+        Granted reads are in flight.
+    take : In(1)
+        Removes the oldest entry; only with ``available``.
+    """
+    return Signature({"available": Out(1), "arriving": Out(1), "take": In(1)})
+
+
+def ExecutingPort(cfg):
+    """Operation in execution, seen from the execution stage.
+
+    *Ports*:
+    operation, kind : Out(thread_operation_layout(cfg)), Out(walk_kind_layout)
+        The operation and ``walk_kind`` of it.
+    words : Out(WORDS)
+        Which of the four registers around ``operation.dst`` it writes; none without an operation.
+    failing : Out(1)
+        The operation ends early, because an address has an error.
+    """
+    return Signature({
+        "operation": Out(thread_operation_layout(cfg)), "kind": Out(walk_kind_layout), "words": Out(WORDS), "failing": Out(1),
+    })
 
 
 class OperandFetch(Component):
@@ -75,31 +118,22 @@ class OperandFetch(Component):
     cfg : ThreadParameters
 
     *Ports*:
-    i : In(stream.Signature(thread_operation_layout))
+    i : In(stream.Signature(thread_operation_layout(cfg)))
         Operations from issue.
-    o : Out(stream.Signature(thread_operation_layout))
-        Operations for the SIMD lanes, in the same order.
+    o : Out(stream.Signature(fetched_layout(cfg)))
+        Operations for execution, in the same order.
     stop : In(1)
         Without ``thread_overlap``: registers of the operation taken at ``o`` are not read, because it is discarded.
-    cancel : In(1)
-        Without ``thread_overlap``: the remaining registers of the operation in the SIMD lanes are not read.
-    slots_operation, slots_kind : In(thread_operation_layout), In(walk_kind_layout)
-        The operation in the SIMD lanes and ``walk_kind`` of it.
-    pending_writes : In(PendingWritePort()).array(earlier_writes(cfg))
-        Registers that earlier operations have not written yet. With ``thread_overlap`` the last entry is of the operation in the SIMD
-        lanes.
+    executing : In(ExecutingPort(cfg))
+        The operation in execution. Without ``thread_overlap`` its registers are read, up to ``failing``.
+    pending_writes : In(PendingWritePort()).array(1)
+        Registers that operations in write-back have not written yet. With ``thread_overlap`` an array of 2.
     factor_write : In(1)
         A factor register is written in this cycle; reads of factor registers wait.
     registers : Out(RegisterReadPort(cfg))
         Reads of the register files.
-    queue : Out(OperandQueuePort())
-        Pointers of the operand queues of the SIMD lanes.
-    take : In(1)
-        The SIMD lanes take the first operand.
-    available : Out(1)
-        The queues hold an operand.
-    arriving : Out(1)
-        Granted reads are in flight.
+    queue, entries : Out(OperandQueuePort()), Out(OperandEntryPort())
+        Operand queues of the SIMD lanes.
     event_stalls : Out(1)
         A read was refused in this cycle.
     busy : Out(1)
@@ -107,7 +141,7 @@ class OperandFetch(Component):
 
     *Latency*: from ``i`` to ``o.valid`` one cycle with ``thread_queue`` 2, else two; one more with ``thread_overlap``.
 
-    *Throughput*: one operation a cycle at most; one register of one group a cycle.
+    *Throughput*: one operation a cycle at most; one register, or pair of registers, of one group a cycle.
 
     *Back-pressure*: ``i.ready`` and ``o.valid`` come from registers.
 
@@ -117,55 +151,55 @@ class OperandFetch(Component):
     def __init__(self, cfg):
         self.cfg = cfg = ThreadParameters.of(cfg)
         super().__init__({
-            "i": In(stream.Signature(thread_operation_layout)),
-            "o": Out(stream.Signature(thread_operation_layout)),
+            "i": In(stream.Signature(thread_operation_layout(cfg))),
+            "o": Out(stream.Signature(fetched_layout(cfg))),
             "stop": In(1),
-            "cancel": In(1),
-            "slots_operation": In(thread_operation_layout),
-            "slots_kind": In(walk_kind_layout),
-            "pending_writes": In(PendingWritePort()).array(earlier_writes(cfg)),
+            "executing": In(ExecutingPort(cfg)),
+            "pending_writes": In(PendingWritePort()).array(earlier_writes(cfg) - cfg.thread_overlap),
             "busy": Out(1),
         } | collector_members(cfg))
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.queue = queue = Queue(thread_operation_layout, self.cfg.thread_queue)
+        m.submodules.queue = queue = Queue(thread_operation_layout(self.cfg), self.cfg.thread_queue)
         m.submodules.reader = reader = OperandCollector(self.cfg)
         link(m, self.i, queue.i)
-        for outer, inner in zip(self.pending_writes, reader.pending_writes, strict=True):    # ``flipped`` takes no array
+        for outer, inner in zip(self.pending_writes, reader.pending_writes):    # ``flipped`` takes no array
             connect(m, flipped(outer), inner)
         connect_members(m, flipped(self), reader, collector_members(self.cfg))
         if self.cfg.thread_overlap:
             self._read_ahead(m, queue, reader)
         else:
-            link(m, queue.o, self.o)
             m.d.comb += [
-                reader.operation.eq(self.slots_operation), reader.kind.eq(self.slots_kind), reader.start.eq(self.o.valid & self.o.ready),
-                reader.none.eq(self.stop | (self.o.payload.kind == ThreadKind.LANE_MASK)), reader.cancel.eq(self.cancel),
+                self.o.valid.eq(queue.o.valid), queue.o.ready.eq(self.o.ready), self.o.payload.operation.eq(queue.o.payload),
+                *(self.o.payload.kind[name].eq(value) for name, value in walk_kind(self.cfg, queue.o.payload).items()),
+                reader.operation.eq(self.executing.operation), reader.kind.eq(self.executing.kind),
+                reader.start.eq(self.o.valid & self.o.ready),
+                reader.none.eq(self.stop | (queue.o.payload.kind == ThreadKind.LANE_MASK)), reader.cancel.eq(self.executing.failing),
                 self.busy.eq(queue.level != 0),
             ]
         return m
 
     def _read_ahead(self, m, queue, reader):
-        """Registers of the pending operation are read before it enters the SIMD lanes.
+        """Registers of the pending operation are read before it enters execution.
 
-        ``operation`` remains for its reads after it has entered the SIMD lanes. The next operation replaces it when both are over.
+        ``ahead`` remains for its reads after it has entered execution. The next operation replaces it when both are over.
         """
-        operation = Signal(thread_operation_layout, name="operation_ahead", reset_less=True)
-        kind = Signal(walk_kind_layout, name="kind_ahead", reset_less=True)
-        waits = Signal(name="operation_waits")
+        ahead, waits = Signal(fetched_layout(self.cfg), name="ahead", reset_less=True), Signal(name="operation_waits")
+        executing, of_executing = self.executing, reader.pending_writes[-1]
         m.d.comb += [
             queue.o.ready.eq((~waits | self.o.ready) & reader.over),
-            self.o.valid.eq(waits), self.o.payload.eq(operation),
-            reader.operation.eq(operation), reader.kind.eq(kind), reader.start.eq(queue.o.valid & queue.o.ready),
+            self.o.valid.eq(waits), self.o.payload.eq(ahead),
+            reader.operation.eq(ahead.operation), reader.kind.eq(ahead.kind), reader.start.eq(queue.o.valid & queue.o.ready),
             reader.none.eq(queue.o.payload.kind == ThreadKind.LANE_MASK), reader.ahead.eq(waits),
+            of_executing.words.eq(executing.words), of_executing.register.eq(executing.operation.dst),
             self.busy.eq((queue.level != 0) | waits),
         ]
         with m.If(self.o.ready):
             m.d.sync += waits.eq(0)
         with m.If(reader.start):
-            m.d.sync += [waits.eq(1), operation.eq(queue.o.payload)]
-            m.d.sync += [kind[name].eq(value) for name, value in walk_kind(queue.o.payload).items()]
+            m.d.sync += [waits.eq(1), ahead.operation.eq(queue.o.payload)]
+            m.d.sync += [ahead.kind[name].eq(value) for name, value in walk_kind(self.cfg, queue.o.payload).items()]
 
 
 def earlier_writes(cfg):
@@ -179,22 +213,23 @@ def earlier_writes(cfg):
 def collector_members(cfg):
     """Ports of ``OperandCollector`` that ``OperandFetch`` passes on."""
     return {
-        "factor_write": In(1), "registers": Out(RegisterReadPort(cfg)), "queue": Out(OperandQueuePort()), "take": In(1),
-        "available": Out(1), "arriving": Out(1), "event_stalls": Out(1),
+        "factor_write": In(1), "registers": Out(RegisterReadPort(cfg)), "queue": Out(OperandQueuePort()),
+        "entries": Out(OperandEntryPort()), "event_stalls": Out(1),
     }
 
 
 class OperandCollector(Component):
     """Operand collector: reads the operands of the micro-operations from the register files, one register of one group a cycle.
 
-    Operands go to a queue of 16 places in each SIMD lane; all lanes share its pointers, which are here.
+    Operands go to a queue of 16 entries in each SIMD lane; all lanes share its pointers, which are here. With ``register_pairs`` two data
+    words of a store are read together.
 
     Parameters
     ----------
     cfg : ThreadParameters
 
     *Ports*:
-    operation, kind : In(thread_operation_layout), In(walk_kind_layout)
+    operation, kind : In(thread_operation_layout(cfg)), In(walk_kind_layout)
         The operation whose registers are read, and ``walk_kind`` of it; constant while reads remain.
     start : In(1)
         Reads of ``operation`` begin in the next cycle. Without ``thread_overlap`` this empties the queue; no read may be in flight.
@@ -210,23 +245,17 @@ class OperandCollector(Component):
         A factor register is written in this cycle; reads of factor registers wait.
     registers : Out(RegisterReadPort(cfg))
         Reads of the register files.
-    queue : Out(OperandQueuePort())
-        Pointers of the operand queues.
-    take : In(1)
-        Removes the first operand; only with ``available``.
-    available : Out(1)
-        The queue holds an operand.
-    arriving : Out(1)
-        Granted reads are in flight.
+    queue, entries : Out(OperandQueuePort()), Out(OperandEntryPort())
+        Operand queues of the SIMD lanes.
     over : Out(1)
         The last read has been granted, or is in this cycle.
     event_stalls : Out(1)
         A read was refused in this cycle.
 
-    *Latency*: ``queue.arrive`` is ``register_read_latency`` cycles after the grant: 2, with ``far_registers`` 4. ``available`` is one
-    cycle later.
+    *Latency*: ``queue.first`` or ``queue.second`` is ``register_read_latency`` cycles after the grant. ``entries.available`` is one cycle
+    after the last operand of the entry.
 
-    *Throughput*: one register of one group a cycle.
+    *Throughput*: one register, or pair of registers, of one group a cycle.
 
     *Back-pressure*: ``read`` waits while the queue has no place, reads in flight included. ``read`` is combinational from
     ``pending_writes``, ``ahead`` and ``factor_write``, not from ``read_grant``. ``over`` is combinational from ``read_grant``.
@@ -237,7 +266,7 @@ class OperandCollector(Component):
     def __init__(self, cfg):
         self.cfg = cfg = ThreadParameters.of(cfg)
         super().__init__({
-            "operation": In(thread_operation_layout),
+            "operation": In(thread_operation_layout(cfg)),
             "kind": In(walk_kind_layout),
             "start": In(1),
             "none": In(1),
@@ -250,33 +279,43 @@ class OperandCollector(Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.walk = walk = OperandSequencer(self.cfg)
-        port, queue = self.registers, self.queue
+        port, queue, entries = self.registers, self.queue, self.entries
         bits = exact_log2(OPERAND_QUEUE)
         asked, written, taken = (Signal(bits + 1, name=name) for name in ("asked", "written", "taken"))
-        under_way = Signal(self.cfg.register_read_latency)
-        granted, full, hazard, overlap = Signal(), Signal(), Signal(), self.cfg.thread_overlap
-        hazards = [pending.words.bit_select(walk.number[:2], 1) & (pending.register[2:] == walk.number[2:])
-                   for pending in self.pending_writes]
-        if overlap:
-            hazards[-1] = hazards[-1] & self.ahead
+        read_layout = data.StructLayout({"first": 1, "second": 1, "final": 1})      # operand of an entry, and whether it is its last
+        granted, full, hazard, overlap = Signal(read_layout), Signal(), Signal(), self.cfg.thread_overlap
+        under_way = [Signal(read_layout, name=f"under_way_{cycle}") for cycle in range(self.cfg.register_read_latency)]
+        arriving, grants = under_way[-1], Signal()
         m.d.comb += [
             walk.operation.eq(self.operation), walk.kind.eq(self.kind), walk.start.eq(self.start), walk.none.eq(self.none),
             walk.cancel.eq(0 if overlap else self.cancel),
-            full.eq((asked[:bits] == taken[:bits]) & (asked[bits] != taken[bits])),
-            hazard.eq(Cat(hazards).any() | (self.factor_write & (walk.number >= FIRST_FACTOR_REGISTER))),
+            full.eq((asked[:bits] == taken[:bits]) & (asked[bits] != taken[bits])), hazard.eq(self._hazard(walk)),
             port.read.eq(~walk.done & walk.needed & ~full & ~hazard),
-            port.read_number.eq(walk.number), port.read_group.eq(walk.micro_op.group),
-            granted.eq(port.read & port.read_grant),
-            walk.advance.eq(~walk.done & (~walk.needed | granted)), self.over.eq(walk.done | (walk.advance & walk.last)),
+            port.read_number.eq(walk.read.number), port.read_group.eq(walk.read.group),
+            grants.eq(port.read & port.read_grant),
+            granted.first.eq(grants & ~walk.read.second), granted.second.eq(grants & walk.read.second),
+            granted.final.eq(grants & walk.read.final),
+            walk.advance.eq(~walk.done & (~walk.needed | grants)), self.over.eq(walk.done | (walk.advance & walk.last)),
             self.event_stalls.eq(port.read & ~port.read_grant),
-            queue.arrive.eq(under_way[-1]), self.arriving.eq(under_way.any()),
-            queue.write_place.eq(written), queue.read_place.eq(taken), self.available.eq(written != taken),
+            queue.first.eq(arriving.first), queue.second.eq(arriving.second),
+            queue.write_place.eq(written), queue.read_place.eq(taken),
+            entries.arriving.eq(Cat(read.as_value().any() for read in under_way).any()), entries.available.eq(written != taken),
         ]
-        m.d.sync += [
-            under_way.eq(Cat(granted, under_way)),
-            asked.eq(asked + granted), written.eq(written + queue.arrive), taken.eq(taken + self.take),
-        ]
+        if self.cfg.register_pairs:
+            m.d.comb += port.read_pair.eq(port.read & walk.read.second & self.kind.pairs)
+        m.d.sync += [later.eq(earlier) for earlier, later in zip((granted, *under_way), under_way)]
+        m.d.sync += [asked.eq(asked + granted.final), written.eq(written + arriving.final), taken.eq(taken + entries.take)]
         if not overlap:
             with m.If(self.start):
                 m.d.sync += [asked.eq(0), written.eq(0), taken.eq(0)]
         return m
+
+    def _hazard(self, walk):
+        """The register that is present, or one of its pair, is still to be written, or cannot be read in this cycle."""
+        hazards, pair = [], walk.read.second & self.kind.pairs
+        for pending in self.pending_writes:
+            words = pending.words | Mux(pair, pending.words >> 1, 0)        # a pair begins at an even register
+            hazards.append(words.bit_select(walk.read.number[:2], 1) & (pending.register[2:] == walk.read.number[2:]))
+        if self.cfg.thread_overlap:
+            hazards[-1] = hazards[-1] & self.ahead
+        return Cat(hazards).any() | (self.factor_write & (walk.read.number >= FIRST_FACTOR_REGISTER))

@@ -2,22 +2,23 @@
 
 from amaranth import *
 from amaranth.lib import data
-from amaranth.lib.wiring import Component, In, Out, connect, flipped
+from amaranth.lib.wiring import Component, In, Out
 
 from ..constants import REGISTER_BITS
 from ..interfaces.layouts import ThreadKind, thread_operation_layout
 from ..isa.encoding import Access, AluFunction, Space
 from ..parameters.thread import ThreadParameters
-from .micro_ops import MicroOpPort, MicroOps
+from .micro_ops import MicroOps
 
-__all__ = ["OperandSequencer", "walk_kind", "walk_kind_layout"]
+__all__ = ["OperandSequencer", "operand_read_layout", "walk_kind", "walk_kind_layout"]
 
 # Operands of an operation. ``store``, ``accesses``: a store; a load or store. ``first``, ``second``: a and the other register are read
-# in every micro-operation. ``serial``: one thread at a time. ``words``: words of a thread, minus one.
-walk_kind_layout = data.StructLayout({"store": 1, "accesses": 1, "first": 1, "second": 1, "serial": 1, "words": 2})
+# in every micro-operation. ``pairs``: the other register of two micro-operations is read at once. ``serial``: one thread at a time.
+# ``words``: words of a thread, minus one.
+walk_kind_layout = data.StructLayout({"store": 1, "accesses": 1, "first": 1, "second": 1, "pairs": 1, "serial": 1, "words": 2})
 
 
-def walk_kind(operation):
+def walk_kind(cfg, operation):
     """Values of the fields of ``walk_kind_layout`` for an operation, by name; registered beside the operation by its owner."""
     access = operation.access
     computes = (operation.kind == ThreadKind.ALU) | (operation.kind == ThreadKind.COMPARE)
@@ -25,19 +26,29 @@ def walk_kind(operation):
     store = operation.kind == ThreadKind.STORE
     accesses = store | (operation.kind == ThreadKind.LOAD)
     word_by_word = store | (operation.kind == ThreadKind.ALU)
+    vector = (access == Access.V2) | (access == Access.V4)
     return {
         "store": store, "accesses": accesses, "first": computes & ~moves, "second": store | (computes & operation.b_is_register),
-        "serial": accesses & (operation.space == Space.GLOBAL),
-        "words": Cat(word_by_word & ((access == Access.V2) | (access == Access.V4)), word_by_word & (access == Access.V4)),
+        "pairs": store & vector & cfg.register_pairs, "serial": accesses & (operation.space == Space.GLOBAL),
+        "words": Cat(word_by_word & vector, word_by_word & (access == Access.V4)),
     }
 
 
+def operand_read_layout(cfg):
+    """Register of a group of threads that is to be read.
+
+    ``number``: of a pair the lower one. ``second``: second operand of its micro-operation, or its data; else the first operand, or the
+    address. ``final``: the micro-operation, or with ``pairs`` two of them, have no further register.
+    """
+    return data.StructLayout({"group": range(cfg.thread_groups), "number": REGISTER_BITS, "second": 1, "final": 1})
+
+
 class OperandSequencer(Component):
-    """Operand sequencer: lists the micro-operations of an operation, and the registers of each in the order of their use.
+    """Operand sequencer: lists the registers that an operation reads, in the order in which its micro-operations use them.
 
     A function or comparison uses a, then b; one of four registers has four micro-operations. A load or store uses the address in the first
-    micro-operation of a group. A store then uses the data word of each micro-operation. Operand collector and SIMD lanes each have a
-    sequencer; both follow the same order, so operands need no tag.
+    micro-operation of a group. A store then uses the data word of each micro-operation. The SIMD lanes execute the micro-operations in the
+    same order (``MicroOps``), so operands need no tag.
 
     Parameters
     ----------
@@ -45,28 +56,22 @@ class OperandSequencer(Component):
         ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
     *Ports*:
-    operation : In(thread_operation_layout)
+    operation : In(thread_operation_layout(cfg))
         The operation; constant while not ``done``.
     kind : In(walk_kind_layout)
         ``walk_kind`` of it; constant while not ``done``.
     start : In(1)
-        The first register or micro-operation is present in the next cycle.
+        The first register is present in the next cycle.
     none : In(1)
-        With ``start``: the operation has no micro-operation, ``done`` is high in the next cycle.
+        With ``start``: the operation reads nothing, ``done`` is high in the next cycle.
     advance : In(1)
         The present register is left. A micro-operation without registers takes one ``advance`` too.
     cancel : In(1)
         The rest is left out.
-    micro_op : Out(MicroOpPort(cfg))
-        The present micro-operation.
     needed : Out(1)
         A register is to be read now.
-    second : Out(1)
-        The register is the second of two, or the only one that is not first in every micro-operation.
-    number : Out(REGISTER_BITS)
-        Number of the register.
-    final : Out(1)
-        The micro-operation has no further register.
+    read : Out(operand_read_layout(cfg))
+        The register.
     last : Out(1)
         The operation has no further register or micro-operation.
     done : Out(1)
@@ -74,7 +79,7 @@ class OperandSequencer(Component):
 
     *Latency*: outputs come from registers with logic on ``operation`` and ``kind``; none depends on ``advance``.
 
-    *Throughput*: one register, or one micro-operation without registers, a cycle.
+    *Throughput*: one register or pair, or one micro-operation without registers, a cycle.
 
     *Reset*: ``done``.
     """
@@ -82,17 +87,14 @@ class OperandSequencer(Component):
     def __init__(self, cfg):
         self.cfg = cfg = ThreadParameters.of(cfg)
         super().__init__({
-            "operation": In(thread_operation_layout),
+            "operation": In(thread_operation_layout(cfg)),
             "kind": In(walk_kind_layout),
             "start": In(1),
             "none": In(1),
             "advance": In(1),
             "cancel": In(1),
-            "micro_op": Out(MicroOpPort(cfg)),
             "needed": Out(1),
-            "second": Out(1),
-            "number": Out(REGISTER_BITS),
-            "final": Out(1),
+            "read": Out(operand_read_layout(cfg)),
             "last": Out(1),
             "done": Out(1),
         })
@@ -100,23 +102,23 @@ class OperandSequencer(Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.steps = steps = MicroOps(self.cfg)
-        operation, kind, micro_op = self.operation, self.kind, steps.micro_op
-        need_first, first_is_over = Signal(), Signal()
+        operation, kind, read, micro_op = self.operation, self.kind, self.read, steps.micro_op
+        need_first, first_is_over, word = Signal(), Signal(), Signal(2)
         m.d.comb += [
             need_first.eq(Mux(kind.accesses, (micro_op.slot == 0) & (micro_op.word == 0), kind.first)),
-            self.second.eq(first_is_over | ~need_first),
-            self.needed.eq(~self.second | kind.second),
-            self.final.eq(self.second | ~kind.second), self.last.eq(self.final & steps.last),
+            read.second.eq(first_is_over | ~need_first),
+            self.needed.eq(~read.second | kind.second),
+            read.final.eq(read.second | ~kind.second), self.last.eq(read.final & steps.last),
+            word.eq(Mux(kind.pairs, micro_op.word << 1, micro_op.word)),
             # Vectors begin at a multiple of their length.
-            self.number.eq(Mux(~self.second, operation.a | micro_op.word, Mux(kind.store, operation.c | micro_op.word, operation.b))),
+            read.number.eq(Mux(~read.second, operation.a | micro_op.word, Mux(kind.store, operation.c | word, operation.b))),
+            read.group.eq(micro_op.group),
             steps.start.eq(self.start), steps.none.eq(self.none), steps.cancel.eq(self.cancel),
-            steps.serial.eq(kind.serial), steps.words.eq(kind.words),
-            steps.advance.eq(self.advance & self.final),
+            steps.serial.eq(kind.serial), steps.words.eq(Mux(kind.pairs, kind.words[1], kind.words)),
+            steps.advance.eq(self.advance & read.final), self.done.eq(steps.done),
         ]
-        connect(m, micro_op, flipped(self.micro_op))
-        m.d.comb += self.done.eq(steps.done)
         with m.If(self.advance):
-            m.d.sync += first_is_over.eq(~self.final)
+            m.d.sync += first_is_over.eq(~read.final)
         with m.If(self.start):
             m.d.sync += first_is_over.eq(0)
         return m

@@ -1,33 +1,23 @@
-"""Result bus of the SIMD lanes: shared multipliers and late results, result hazards and result routing."""
+"""Result bus of the SIMD lanes: shared multipliers and late results."""
 
 from amaranth import *
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out, Signature
 
-from ..isa.encoding import Access, AluFunction
+from ..isa.encoding import AluFunction
 from ..lib.onehot import select_one_hot
 from ..parameters.thread import ThreadParameters
 from .multiplier import MULTIPLIER_LATENCY, Multiplier
-from .shared_lsu import ArrivalPort
 
-__all__ = ["LateOperationPort", "LateResultPort", "LateStatusPort", "LateUsePort", "MultiplierOperandPort", "ResultBus", "ResultHazards",
-           "ResultRouting", "ResultWritePort", "alu_result_layout", "bus_step_layout", "destination_words"]
-
-LATE = (AluFunction.MUL, AluFunction.MULH, AluFunction.NARROW, AluFunction.SCALE)
-
-
-def alu_result_layout(cfg):
-    """ALU results of a group of threads: the group, and the 32-bit words of its result buffers that take them."""
-    return data.StructLayout({"group": range(cfg.thread_groups), "words": 4})
+__all__ = ["LateOperationPort", "LateResultPort", "LateStatusPort", "LateUsePort", "MultiplierOperandPort", "ResultBus", "bus_step_layout"]
 
 
 def bus_step_layout(cfg):
     """Micro-operation at the result bus: its group, and the 32-bit words of the result buffers that take a product.
 
-    ``last_word``: it has the last number of a packed word. ``buffer``, with ``thread_overlap``: half of the result buffers for its results.
+    ``last_word``: it has the last number of a packed word. ``buffer``: half of the result buffers for its results.
     """
-    return data.StructLayout({
-        "group": range(cfg.thread_groups), "words": 4, "last_word": 1, **({"buffer": 1} if cfg.thread_overlap else {})})
+    return data.StructLayout({"group": range(cfg.thread_groups), "words": 4, "last_word": 1, "buffer": 1})
 
 
 def LateOperationPort():
@@ -40,8 +30,10 @@ def LateOperationPort():
         Its operands are unsigned, and bytes are packed unsigned.
     amount : Out(5)
         Shift amount of SCALE.
+    scale : Out(1)
+        The function is SCALE.
     """
-    return Signature({"function": Out(AluFunction), "unsigned": Out(1), "amount": Out(5)})
+    return Signature({"function": Out(AluFunction), "unsigned": Out(1), "amount": Out(5), "scale": Out(1)})
 
 
 def MultiplierOperandPort(cfg):
@@ -85,45 +77,26 @@ def LateResultPort(cfg):
     words : Out(4)
         32-bit words of the result buffers that take it.
     buffer : Out(1)
-        With ``thread_overlap``: half of the result buffers.
+        Half of the result buffers.
     """
     return Signature({
-        "slots": Out(min(cfg.thread_slots, cfg.threads)), "group": Out(range(cfg.thread_groups)), "words": Out(4),
-        **({"buffer": Out(1)} if cfg.thread_overlap else {}),
+        "slots": Out(min(cfg.thread_slots, cfg.threads)), "group": Out(range(cfg.thread_groups)), "words": Out(4), "buffer": Out(1),
     })
 
 
-def LateStatusPort(cfg):
+def LateStatusPort():
     """Late results in flight, seen from the result bus.
 
     *Ports*:
     busy : Out(1)
         Late results are in flight.
     landing : Out(1)
-        With ``thread_overlap``: late results for ``landing_buffer`` are in flight. A read of group 0 in this cycle, and of a group in each
-        later one, would come before them.
+        Late results for ``landing_buffer`` are in flight. A read of group 0 in this cycle, and of a group in each later one, would come
+        before them.
     landing_buffer : In(1)
-        With ``thread_overlap``: half of the operation in write-back.
+        Half of the operation in write-back.
     """
-    return Signature({"busy": Out(1), **({"landing": Out(1), "landing_buffer": In(1)} if cfg.thread_overlap else {})})
-
-
-def ResultWritePort(cfg):
-    """Write of results to the result buffers of the SIMD lanes, seen from the result routing.
-
-    *Ports*:
-    slots : Out(slots)
-        Lanes that write their result buffer in this cycle.
-    group : Out(range(thread_groups))
-        Group of the entry.
-    words : Out(4)
-        32-bit words of the entry that are written. Load data go to all four.
-    current : Out(1)
-        The result is of the ALU or late, else load data.
-    """
-    return Signature({
-        "slots": Out(min(cfg.thread_slots, cfg.threads)), "group": Out(range(cfg.thread_groups)), "words": Out(4), "current": Out(1),
-    })
+    return Signature({"busy": Out(1), "landing": Out(1), "landing_buffer": In(1)})
 
 
 class ResultBus(Component):
@@ -139,7 +112,7 @@ class ResultBus(Component):
 
     *Ports*:
     i : In(stream.Signature(bus_step_layout(cfg)))
-        The micro-operation in the SIMD lanes, which may leave with ``ready``. A load or store passes without effect, also more than once.
+        The micro-operation that computes in the SIMD lanes; it may leave with ``ready``.
     operation : In(LateOperationPort())
         Function and signedness of its operation; constant while ``status.busy``.
     operands : In(MultiplierOperandPort(cfg))
@@ -150,7 +123,7 @@ class ResultBus(Component):
         Products and packed words for the SIMD lanes.
     o : Out(LateResultPort(cfg))
         Late results of this cycle.
-    status : Out(LateStatusPort(cfg))
+    status : Out(LateStatusPort())
         Late results in flight.
     event_stalls : Out(1)
         A micro-operation waits for a multiplier in this cycle.
@@ -176,7 +149,7 @@ class ResultBus(Component):
             "takes": Out(1),
             "use": Out(LateUsePort(cfg)),
             "o": Out(LateResultPort(cfg)),
-            "status": Out(LateStatusPort(cfg)),
+            "status": Out(LateStatusPort()),
             "event_stalls": Out(1),
         })
 
@@ -186,11 +159,8 @@ class ResultBus(Component):
         m.d.comb += [
             multiplies.eq(self.i.valid & ((function == AluFunction.MUL) | (function == AluFunction.MULH) | self.use.scale)),
             narrows.eq(self.i.valid & (function == AluFunction.NARROW)),
-            self.takes.eq(multiplies | narrows), self.event_stalls.eq(multiplies & ~self.i.ready),
+            self.takes.eq(multiplies | narrows), self.event_stalls.eq(multiplies & ~self.i.ready), self.use.scale.eq(self.operation.scale),
         ]
-        # With registered ALUs ``function`` is valid a cycle before the first micro-operation.
-        domain = m.d.sync if self.cfg.registered_alu else m.d.comb
-        domain += self.use.scale.eq(function == AluFunction.SCALE)
         served = self._multiply(m, multiplies)
         product = self._follow_products(m, multiplies, served)
         self._follow_words(m, narrows, product)
@@ -219,8 +189,7 @@ class ResultBus(Component):
 
     def _place(self, **more):
         """Layout of the lanes with a result, their group, and ``more`` about it."""
-        buffer = {"buffer": 1} if self.cfg.thread_overlap else {}
-        return data.StructLayout({"slots": self.slots, "group": self.o.group.shape(), **more, **buffer})
+        return data.StructLayout({"slots": self.slots, "group": self.o.group.shape(), "buffer": 1, **more})
 
     def _follow_products(self, m, multiplies, served):
         """Tracks the products; returns lanes, group and words of those at ``use.product`` in this cycle."""
@@ -228,10 +197,8 @@ class ResultBus(Component):
         stages = [Signal(self._place(words=4, last_word=1), name=f"product_{stage}") for stage in range(MULTIPLIER_LATENCY)]
         m.d.sync += [
             stages[0].slots.eq(Mux(multiplies, served, 0)), stages[0].group.eq(micro_op.group),
-            stages[0].words.eq(micro_op.words), stages[0].last_word.eq(micro_op.last_word),
+            stages[0].words.eq(micro_op.words), stages[0].last_word.eq(micro_op.last_word), stages[0].buffer.eq(micro_op.buffer),
         ]
-        if self.cfg.thread_overlap:
-            m.d.sync += stages[0].buffer.eq(micro_op.buffer)
         for before, after in zip(stages, stages[1:]):
             m.d.sync += after.eq(before)
         self._products = stages
@@ -245,23 +212,24 @@ class ResultBus(Component):
         m.d.comb += use.narrow_take.eq(Mux(narrows, ~0, Mux(use.scale, product.slots, 0)))
         m.d.sync += [
             first.slots.eq(Mux(Mux(narrows, micro_op.last_word, product.last_word), use.narrow_take, 0)),
-            first.group.eq(Mux(narrows, micro_op.group, product.group)), second.eq(first),
+            first.group.eq(Mux(narrows, micro_op.group, product.group)), first.buffer.eq(Mux(narrows, micro_op.buffer, product.buffer)),
+            second.eq(first),
         ]
         m.d.comb += [
             use.narrow_show.eq(second.slots.any()),
             self.o.slots.eq(Mux(use.scale, 0, product.slots) | second.slots),
             self.o.group.eq(Mux(use.narrow_show, second.group, product.group)),
             self.o.words.eq(product.words | use.narrow_show.replicate(4)),
+            self.o.buffer.eq(Mux(use.narrow_show, second.buffer, product.buffer)),
             self.status.busy.eq(self._multiplying | first.slots.any() | second.slots.any()),
         ]
-        if self.cfg.thread_overlap:
-            m.d.sync += first.buffer.eq(Mux(narrows, micro_op.buffer, product.buffer))
-            m.d.comb += self.o.buffer.eq(Mux(use.narrow_show, second.buffer, product.buffer))
-            self._land(m, first, second)
+        self._land(m, first, second)
 
     def _land(self, m, first, second):
-        """Results come in the order of the groups: the last one may come ``thread_groups`` - 2 cycles after the read of group 0."""
-        early, packing = self.cfg.thread_groups - 2, 2
+        """Results come in the order of the groups: the last one may come ``thread_groups`` - 2 cycles after the read of group 0, and in its
+        cycle with one group.
+        """
+        early, packing = max(self.cfg.thread_groups - 2, 0), 2
         far = [stage for cycles, stage in enumerate((second, first)) if cycles > early]
         far += [stage for cycles, stage in enumerate(reversed(self._products)) if cycles > early]
         far_to_pack = [stage for cycles, stage in enumerate(reversed(self._products)) if cycles <= early < cycles + packing]
@@ -270,168 +238,3 @@ class ResultBus(Component):
             return Cat(stage.slots.any() & (stage.buffer == self.status.landing_buffer) for stage in stages).any()
 
         m.d.comb += self.status.landing.eq(land(far) | (self.use.scale & land(far_to_pack)))
-
-
-def destination_words(operation, narrows):
-    """Mask of the four registers around ``dst`` that an operation writes; with ``narrows`` only one, whatever the access."""
-    place, access = operation.dst[:2], operation.access
-    vector = Mux(access == Access.V4, 0b1111, Mux(place[1], 0b1100, 0b0011))
-    return Mux(((access == Access.V2) | (access == Access.V4)) & ~narrows, vector, 1 << place)
-
-
-class ResultRouting(Component):
-    """Result routing: which SIMD lanes write which words of their result buffers, for ALU results, late results and load data.
-
-    ALU results and late results never come in the same cycle, nor does either with load data.
-
-    Parameters
-    ----------
-    cfg : ThreadParameters
-        ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
-
-    *Ports*:
-    i : In(stream.Signature(alu_result_layout(cfg), always_ready=True))
-        All lanes have an ALU result; with ``registered_alu`` the lanes have it in the next cycle.
-    late : In(LateResultPort(cfg))
-        Late results of this cycle.
-    arrived : In(ArrivalPort(cfg))
-        Lanes whose load data are at the banks in this cycle.
-    o : Out(ResultWritePort(cfg))
-        Writes of the result buffers.
-    pending : Out(1)
-        Load data are written in this cycle.
-
-    *Latency*: ALU results and late results are written in their cycle, ALU results with ``registered_alu`` one after ``i``. Load data are
-    written one cycle after ``arrived``.
-
-    *Throughput*: one group a cycle, no back-pressure.
-
-    *Reset*: no data are in flight.
-    """
-
-    def __init__(self, cfg):
-        self.cfg = cfg = ThreadParameters.of(cfg)
-        super().__init__({
-            "i": In(stream.Signature(alu_result_layout(cfg), always_ready=True)),
-            "late": In(LateResultPort(cfg)),
-            "arrived": In(ArrivalPort(cfg)),
-            "o": Out(ResultWritePort(cfg)),
-            "pending": Out(1),
-        })
-
-    def elaborate(self, platform):
-        m = Module()
-        arrived, late = Signal.like(self.arrived.slots, name="arrived"), Signal()
-        arrived_group = Signal.like(self.arrived.group, name="group_of_arrived", reset_less=True)
-        m.d.sync += [arrived.eq(self.arrived.slots), arrived_group.eq(self.arrived.group)]
-        computed, group, words = self.i.valid, self.i.payload.group, self.i.payload.words
-        if self.cfg.registered_alu:
-            computed, group = Signal(name="was_computed"), Signal.like(group, name="computed_group")
-            words = Signal(4, name="computed_words")
-            m.d.sync += [computed.eq(self.i.valid), group.eq(self.i.payload.group), words.eq(self.i.payload.words)]
-        m.d.comb += [
-            late.eq(self.late.slots.any()),
-            self.o.current.eq(computed | late),
-            self.o.slots.eq(Mux(computed, ~0, self.late.slots | arrived)),
-            self.o.group.eq(Mux(late, self.late.group, Mux(computed, group, arrived_group))),
-            self.o.words.eq(Mux(computed, words, Mux(late, self.late.words, 0b1111))),
-            self.pending.eq(arrived.any()),
-        ]
-        return m
-
-
-class ResultHazards(Component):
-    """Result hazards: which operation may compute in the SIMD lanes while results of its predecessor, in write-back, are in flight.
-
-    ALU results wait until these have landed, with ``late_address_checks`` one cycle longer. With ``thread_overlap`` late results do not
-    wait: no load data that were granted can meet them, and results of equal function come in order. The function of late results in flight
-    is registered here, so that another operation may enter the SIMD lanes. Without ``thread_overlap`` an operation remains in the SIMD
-    lanes until it has all its late results.
-
-    Parameters
-    ----------
-    cfg : ThreadParameters
-
-    *Ports*:
-    load : In(1)
-        A micro-operation that computes or compares enters the SIMD lanes.
-    operation : In(LateOperationPort())
-        The operation in the SIMD lanes; the function is MOV unless its kind is ALU.
-    leave, buffer : In(1)
-        This operation goes to write-back in this cycle; half of the result buffers for its results.
-    pending : In(1)
-        Results of the operation in write-back are in flight.
-    requesting : In(1)
-        Accesses to shared memory are not granted.
-    data_landing : In(1)
-        Accesses to shared memory, or their data, are in flight.
-    late : In(LateStatusPort(cfg))
-        Late results in flight; ``landing_buffer`` is the half of the operation in write-back.
-    o : Out(LateOperationPort())
-        Function of the micro-operation in the SIMD lanes and of the late results in flight.
-    may_compute : Out(1)
-        A micro-operation that computes may enter the SIMD lanes.
-    waiting_for_data : Out(1)
-        Load data of the operation in write-back are in flight, so no others may be requested.
-    keep_buffer : Out(1)
-        Load data still go to the half of the operation in write-back.
-    keep_control : Out(1)
-        Late results in flight need the present controls of the ALUs.
-    landing : Out(1)
-        Results of the operation in write-back are in flight.
-
-    *Latency*: outputs are combinational; with ``late_address_checks`` ``may_compute`` and ``waiting_for_data`` follow ``pending`` one
-    cycle later.
-
-    *Reset*: no function is registered as late.
-    """
-
-    def __init__(self, cfg):
-        self.cfg = cfg = ThreadParameters.of(cfg)
-        super().__init__({
-            "load": In(1),
-            "operation": In(LateOperationPort()),
-            "leave": In(1),
-            "buffer": In(1),
-            "pending": In(1),
-            "requesting": In(1),
-            "data_landing": In(1),
-            "late": In(LateStatusPort(cfg)),
-            "o": Out(LateOperationPort()),
-            "may_compute": Out(1),
-            "waiting_for_data": Out(1),
-            "keep_buffer": Out(1),
-            "keep_control": Out(1),
-            "landing": Out(1),
-        })
-
-    def elaborate(self, platform):
-        m = Module()
-        now, kept = ((port.function, port.unsigned, port.amount) for port in (self.operation, self.o))
-        if not self.cfg.thread_overlap:
-            m.d.comb += [output.eq(value) for output, value in zip(kept, now)]
-            pending = self.pending
-            if self.cfg.late_address_checks:    # an operation enters the SIMD lanes two cycles after the ``leave`` of its predecessor
-                pending = Signal(name="was_pending")
-                m.d.sync += pending.eq(self.pending)
-            m.d.comb += [
-                self.may_compute.eq(~pending), self.waiting_for_data.eq(pending), self.landing.eq(self.data_landing),
-                self.keep_buffer.eq(pending | self.pending),
-            ]
-            return m
-        busy = self.late.busy
-        late, written, alike = Signal(), Signal(), Signal()      # late: in the SIMD lanes, in write-back; like those in flight
-        m.d.comb += [
-            late.eq(Cat(self.operation.function == function for function in LATE).any()),
-            alike.eq(Cat(value == other for value, other in zip(now, kept)).all()),
-            self.may_compute.eq(Mux(late, (alike | ~busy) & ~(self.waiting_for_data & self.requesting),
-                                    ~busy & ~self.pending)),
-            self.waiting_for_data.eq(self.pending & ~written), self.keep_buffer.eq(self.waiting_for_data),
-            self.keep_control.eq(busy),
-            self.landing.eq(Mux(written, self.late.landing, self.data_landing)),
-        ]
-        with m.If(self.load):
-            m.d.sync += [output.eq(value) for output, value in zip(kept, now)]
-        with m.If(self.leave):
-            m.d.sync += [written.eq(late), self.late.landing_buffer.eq(self.buffer)]
-        return m

@@ -1,18 +1,19 @@
-"""Shared-memory LSU: coalescer and bank arbiter of a group of threads."""
+"""Shared-memory LSU: coalescer of a group of threads, and its requests to the banks."""
 
 from amaranth import *
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out, Signature
 
 from ..constants import BANK_BYTES, BANKS
-from ..interfaces.layouts import SHARED_READ_LATENCY, BankReadPort, BankWritePort
+from ..interfaces.layouts import SharedReadPort, SharedWritePort
 from ..isa.encoding import Access
 from ..lib.onehot import select_one_hot
-from ..lib.register_slice import RegisterSlice
-from ..lib.stream import link
+from ..lib.stream import Queue
 from ..parameters.thread import ThreadParameters
 
 __all__ = ["ArrivalPort", "SharedLsu", "SharedStatusPort", "group_access_layout", "placement_layout"]
+
+OPERATIONS = 2      # operations with accesses in flight at most; consecutive ones have different numbers
 
 placement_layout = data.StructLayout({"bank": BANKS, "offset": 4})      # bank: one-hot
 
@@ -22,12 +23,26 @@ def group_access_layout(cfg):
 
     ``waiting``: threads of the group that access memory. ``group``: its number. ``word``: 32-bit words above ``address``, as a store of a
     vector comes word by word. ``address``: naturally aligned byte address of each lane. ``data``: word that it stores; 8- and 16-bit data
-    are in every place of the word.
+    are in every place of the word. ``store``, ``access``: kind and width. ``operation``: number of its operation modulo 2.
     """
     slots = min(cfg.thread_slots, cfg.threads)
     return data.StructLayout({
         "waiting": slots, "group": range(cfg.thread_groups), "word": 2,
         "address": data.ArrayLayout(cfg.shared_address_bits, slots), "data": data.ArrayLayout(32, slots),
+        "store": 1, "access": Access, "operation": range(OPERATIONS),
+    })
+
+
+def _request_layout(cfg):
+    """Request without its last answer.
+
+    ``slots``: SIMD lanes that take words of its answers; none of a store. ``group``, ``operation``: as in ``group_access_layout``.
+    ``place``: bank and byte offset of the address of each lane.
+    """
+    slots = min(cfg.thread_slots, cfg.threads)
+    place = data.StructLayout({"offset": 4, "bank": range(BANKS)})
+    return data.StructLayout({
+        "slots": slots, "group": range(cfg.thread_groups), "operation": range(OPERATIONS), "place": data.ArrayLayout(place, slots),
     })
 
 
@@ -47,22 +62,23 @@ def SharedStatusPort():
     """Accesses to shared memory in flight, seen from the LSU.
 
     *Ports*:
-    requesting : Out(1)
-        Requests are at the ports.
-    storing : Out(1)
-        These requests are stores.
-    in_flight : Out(1)
-        Requests or load data are in flight.
+    waiting : Out(2)
+        Bit n: after this cycle, operation n has a group that is not requested, or a request without its last answer or acknowledgement.
+    in_flight : Out(2)
+        Bit n: operation n is ``waiting``, or its load data arrive in this cycle.
     """
-    return Signature({"requesting": Out(1), "storing": Out(1), "in_flight": Out(1)})
+    return Signature({"waiting": Out(OPERATIONS), "in_flight": Out(OPERATIONS)})
 
 
 class SharedLsu(Component):
-    """Shared-memory LSU: coalesces the accesses of a group of threads and arbitrates them onto the 8 banks of 16 bytes [S0.17].
+    """Shared-memory LSU: coalesces the accesses of a group of threads into requests to the 8 banks of 16 bytes [S0.17].
 
-    In each cycle every bank selects its lowest waiting thread. A load also serves all waiting threads with the same 16-byte word. A
-    group takes one cycle without conflicts. A load else takes as many cycles as different words of one bank, a store as many as threads of
-    one bank. With ``shared_writes`` 1 a store takes one cycle for each thread.
+    For each request every bank selects its lowest waiting thread. A load also serves all waiting threads with the same 16-byte word. A
+    group is one request without conflicts. A load else is as many requests as different words of one bank, a store as many as threads of
+    one bank. With ``shared_writes`` 1 a store is one request for each thread.
+
+    Reads and writes are never in flight together: a load waits for the acknowledgements of the stores before it, a store for the answers
+    of the loads before it. Up to ``cfg.shared_requests`` requests are in flight.
 
     Parameters
     ----------
@@ -71,38 +87,32 @@ class SharedLsu(Component):
 
     *Ports*:
     i : In(stream.Signature(group_access_layout(cfg)))
-        Accesses of groups of threads.
+        Accesses of groups of threads. At most two operations have accesses in flight. ``ready`` without ``valid``: after this cycle no
+        thread is left that has not been requested.
     drop : In(1)
-        With ``late_address_checks``: the group taken in the cycle before is void; none comes in this cycle.
+        The group that was taken in the cycle before is void; none comes in this cycle.
     hold : In(1)
-        No thread is selected.
-    store, access : In(1), In(Access)
-        Kind and width of the access; constant while ``occupied`` or ``status.in_flight``.
-    bank_read : Out(BankReadPort(cfg))
-        Reads of shared memory.
-    bank_write : Out(BankWritePort(cfg))
+        No load is requested.
+    bank_read : Out(SharedReadPort(cfg))
+        Reads of shared memory; the owner takes the data of the answers.
+    bank_write : Out(SharedWritePort(cfg))
         Writes of shared memory.
-    bank_ahead : In(8)
-        With ``banks_known_ahead``: banks that grant nothing in the next cycle; all others do.
     arrived : Out(ArrivalPort(cfg))
-        Lanes whose load data are at ``bank_read.data`` in this cycle.
+        Lanes whose load data are in the answer of this cycle.
     place : Out(placement_layout).array(slots)
         Bank (none for other lanes) and byte offset of their data.
-    occupied : Out(1)
-        Threads of a group have not been selected.
     status : Out(SharedStatusPort())
         Requests and load data in flight.
     event_conflicts : Out(1)
-        A thread waits for a bank in this cycle.
+        Threads wait for a bank in this cycle: a request leaves threads of its group to the next one, or a request waits at a port that is
+        not ready. The wait of a request within memory counts only in cycles in which the next one waits at the port.
 
-    *Latency*: from taking a group to its requests at the ports two cycles, with ``far_registers`` three. Load data come
-    ``SHARED_READ_LATENCY`` (1) cycles after the grant.
+    *Latency*: one cycle from taking a group to the choice of its first request, which is at a port in the next cycle. Load data arrive
+    with their answer, ``SHARED_READ_LATENCY`` (1) cycles after the transfer of the request at least.
 
-    *Throughput*: one group a cycle without conflicts. Requests wait for their grants bank by bank; the next threads are selected when all
-    are granted.
+    *Throughput*: one group a cycle without conflicts, with memory at its least latency.
 
-    *Back-pressure*: ``i.ready`` is combinational from ``hold`` and the grants; with ``far_registers`` it comes from registers. With
-    ``banks_known_ahead`` nothing depends on the grants, because the banks that refuse are predicted by ``bank_ahead``.
+    *Back-pressure*: ``i.ready`` is combinational from ``hold``, ``drop``, ``ready`` of the ports, answers and acknowledgements.
 
     *Reset*: no group or request is in flight.
     """
@@ -112,54 +122,40 @@ class SharedLsu(Component):
         self.slots = slots = min(cfg.thread_slots, cfg.threads)
         super().__init__({
             "i": In(stream.Signature(group_access_layout(cfg))),
+            "drop": In(1),
             "hold": In(1),
-            "store": In(1),
-            "access": In(Access),
-            "bank_read": Out(BankReadPort(cfg)),
-            "bank_write": Out(BankWritePort(cfg)),
+            "bank_read": Out(SharedReadPort(cfg)),
+            "bank_write": Out(SharedWritePort(cfg)),
             "arrived": Out(ArrivalPort(cfg)),
             "place": Out(placement_layout).array(slots),
-            "occupied": Out(1),
             "status": Out(SharedStatusPort()),
             "event_conflicts": Out(1),
-        } | ({"drop": In(1)} if cfg.late_address_checks else {}) | ({"bank_ahead": In(BANKS)} if cfg.banks_known_ahead else {}))
+        })
 
     def elaborate(self, platform):
         m = Module()
-        self._one_write = self.cfg.shared_writes == 1
-        self._occupied = Signal(name="group_occupied")
-        self._incoming = self._enter(m)
+        self._current = Signal(group_access_layout(self.cfg), name="current", reset_less=True)
+        self._address = list(self._current.address)
+        self._occupied = Signal(name="occupied")                # threads of a group have not been requested
         self._take = Signal(name="take")                        # a group comes
-        self._choose = Signal(name="choose")                    # requests of the selected threads go to the ports
-        self._waiting = Signal(self.slots, name="still_waiting")
-        self._group = Signal(range(self.cfg.thread_groups), name="current_group", reset_less=True)
-        self._address = [Signal(self.cfg.shared_address_bits, name=f"address_{slot}", reset_less=True)
-                         for slot in range(self.slots)]
-        self._data = [Signal(32, name=f"data_{slot}", reset_less=True) for slot in range(self.slots)]
-        self._word = Signal(2, name="current_word", reset_less=True)
-        self._same_bank, self._same_word = self._compare(m)
+        self._choose = Signal(name="choose")                    # the selected threads become a request
         self._first = Signal(self.slots, name="first")          # selected by its bank
         self._served = Signal(self.slots, name="served")        # selected, or a load of the same word
+        self._left = Signal(self.slots, name="left")            # not served
         self._select(m)
-        granted = self._request(m)
-        self._return(m, granted)
+        self._enter(m)
+        free = self._request(m)
+        may = self._track(m)
+        m.d.comb += [
+            self._choose.eq(self._occupied & ~self.drop & free & may & ~(self.hold & ~self._current.store)),
+            self.event_conflicts.eq((self._choose & self._left.any()) | ~free),
+        ]
         return m
-
-    def _enter(self, m):
-        """The stream of groups that come; its owner drives its ``ready``."""
-        if not self.cfg.far_registers:
-            m.d.comb += self.occupied.eq(self._occupied)
-            return self.i
-        m.submodules.buffer = buffer = RegisterSlice(group_access_layout(self.cfg), drops=self.cfg.late_address_checks)
-        if self.cfg.late_address_checks:
-            m.d.comb += buffer.drop.eq(self.drop)
-        link(m, self.i, buffer.i)
-        m.d.comb += self.occupied.eq(self._occupied | buffer.o.valid)
-        return buffer.o
 
     def _compare(self, m):
         """Registered comparisons of the banks and the words of each pair of SIMD lanes."""
-        same_bank, same_word, address = {}, {}, self._incoming.payload.address
+        same_bank, same_word, taken = {}, {}, self.i.payload
+        one_write, address = taken.store & (self.cfg.shared_writes == 1), taken.address
         for high in range(self.slots):
             for low in range(high):
                 bank = same_bank[low, high] = Signal(name=f"same_bank_{low}_{high}", reset_less=True)
@@ -167,137 +163,135 @@ class SharedLsu(Component):
                 with m.If(self._take):
                     m.d.sync += [
                         # With one write bus all stores conflict, as if they had one bank.
-                        bank.eq((address[low][4:7] == address[high][4:7]) | (self.store & self._one_write)),
-                        word.eq((address[low][4:] == address[high][4:]) & ~self.store),
+                        bank.eq((address[low][4:7] == address[high][4:7]) | one_write),
+                        word.eq((address[low][4:] == address[high][4:]) & ~taken.store),
                     ]
         return same_bank, same_word
 
     def _select(self, m):
-        left = self._waiting & ~self._served
+        """Selects the threads of the next request."""
+        same_bank, same_word = self._compare(m)
+        waiting = self._current.waiting
         for slot in range(self.slots):
-            blocked = [self._waiting[low] & self._same_bank[low, slot] for low in range(slot)]
-            shared = [self._first[low] & self._same_word[low, slot] for low in range(slot)]
+            blocked = [waiting[low] & same_bank[low, slot] for low in range(slot)]
+            shared = [self._first[low] & same_word[low, slot] for low in range(slot)]
             m.d.comb += [
-                self._first[slot].eq(self._waiting[slot] & ~Cat(blocked).any()),
-                self._served[slot].eq(self._first[slot] | (self._waiting[slot] & Cat(shared).any())),
+                self._first[slot].eq(waiting[slot] & ~Cat(blocked).any()),
+                self._served[slot].eq(self._first[slot] | (waiting[slot] & Cat(shared).any())),
             ]
+        m.d.comb += self._left.eq(waiting & ~self._served)
+
+    def _enter(self, m):
+        """The group whose threads are selected."""
         m.d.comb += [
-            self._incoming.ready.eq(~self._occupied | (self._choose & ~left.any())),
-            self._take.eq(self._incoming.valid & self._incoming.ready),
+            self.i.ready.eq(~self._occupied | (self._choose & ~self._left.any())),
+            self._take.eq(self.i.valid & self.i.ready),
         ]
         with m.If(self._choose):
-            m.d.sync += [self._waiting.eq(left), self._occupied.eq(left.any())]
+            m.d.sync += [self._current.waiting.eq(self._left), self._occupied.eq(self._left.any())]
+        with m.If(self.drop):
+            m.d.sync += self._occupied.eq(0)
         with m.If(self._take):
-            taken = self._incoming.payload
-            m.d.sync += [self._waiting.eq(taken.waiting), self._occupied.eq(1), self._group.eq(taken.group), self._word.eq(taken.word)]
-            for slot in range(self.slots):
-                m.d.sync += [self._address[slot].eq(taken.address[slot]), self._data[slot].eq(taken.data[slot])]
+            m.d.sync += [self._current.eq(self.i.payload), self._occupied.eq(1)]
+
+    def _of_chosen(self, chosen, values):
+        """Value of the selected thread. With one SIMD lane it is undefined without one, which avoids a reset of all registers."""
+        return values[0] if self.slots == 1 else select_one_hot(chosen, values)
+
+    def _request(self, m):
+        """Requests of the selected threads at the ports; returns whether another one may take their place."""
+        read, write, store = self.bank_read.request, self.bank_write.request, self._current.store
+        free = Signal(name="free")
+        banks = Signal(BANKS, name="banks", reset_less=True)
+        rows, threads = [address[7:] for address in self._address], []
+        for bank in range(BANKS):
+            chosen, row = Signal(self.slots, name=f"chosen_{bank}"), Signal(self.cfg.row_bits, name=f"row_{bank}", reset_less=True)
+            m.d.comb += [
+                *(chosen[slot].eq(self._first[slot] & (self._address[slot][4:7] == bank)) for slot in range(self.slots)),
+                read.payload.row[bank].eq(row),
+            ]
+            with m.If(self._choose):
+                m.d.sync += [banks[bank].eq(chosen.any()), row.eq(self._of_chosen(chosen, rows))]
+            threads.append(chosen)
+        m.d.comb += [
+            free.eq(~(read.valid & ~read.ready) & ~(write.valid & ~write.ready)),
+            read.payload.bank.eq(banks), write.payload.bank.eq(banks),
+        ]
+        if self.cfg.shared_writes == 1:
+            row = Signal(self.cfg.row_bits, name="stored_row", reset_less=True)
+            with m.If(self._choose):
+                m.d.sync += row.eq(self._of_chosen(self._first, rows))
+            m.d.comb += write.payload.row[0].eq(row)
+            threads = [self._first]
+        else:
+            m.d.comb += write.payload.row.eq(read.payload.row)
+        with m.If(free):
+            m.d.sync += [read.valid.eq(self._choose & self._first.any() & ~store), write.valid.eq(self._choose & self._first.any() & store)]
+        self._store_data(m, threads)
+        return free
 
     def _mask(self, slot):
         """Bytes of a word that a thread stores to."""
-        low = self._address[slot]
-        is_byte = (self.access == Access.U8) | (self.access == Access.S8)
-        is_half = (self.access == Access.U16) | (self.access == Access.S16)
+        low, access = self._address[slot], self._current.access
+        is_byte = (access == Access.U8) | (access == Access.S8)
+        is_half = (access == Access.U16) | (access == Access.S16)
         half = Mux(low[1], 0b1100, 0b0011)
         return Mux(is_byte, half & Mux(low[0], 0b1010, 0b0101), Mux(is_half, half, 0b1111))
 
-    def _request(self, m):
-        """Requests of the selected threads to the banks; returns the banks whose loads are granted in this cycle."""
-        loads, stores = Signal(BANKS), Signal(BANKS)
-        rows = [Signal(self.cfg.row_bits, name=f"row_{bank}", reset_less=True) for bank in range(BANKS)]
-        may_load, may_store, denied = self.bank_read.grant, self.bank_write.grant, Signal(name="denied")
-        if self.cfg.banks_known_ahead:      # one request at a time
-            may_load = may_store = ~denied.replicate(BANKS)
-        else:
-            m.d.comb += denied.eq((loads & ~may_load).any() | (stores & ~may_store).any())
-        m.d.comb += self._choose.eq(self._occupied & ~self.hold & ~denied)
-        m.d.sync += [loads.eq(loads & ~may_load), stores.eq(stores & ~may_store)]
-        all_chosen = []
-        for bank in range(BANKS):
-            chosen = Signal(self.slots, name=f"chosen_{bank}")
-            all_chosen.append(chosen)
-            m.d.comb += [chosen[slot].eq(self._first[slot] & (self._address[slot][4:7] == bank))
-                         for slot in range(self.slots)]
-
-            def of_chosen(values, chosen=chosen):
-                """Value of the thread of this bank; with one SIMD lane it is undefined without one."""
-                return values[0] if self.slots == 1 else select_one_hot(chosen, values)
-
-            with m.If(self._choose):
-                m.d.sync += [
-                    loads[bank].eq(chosen.any() & ~self.store),
-                    stores[bank].eq(chosen.any() & self.store),
-                    rows[bank].eq(of_chosen([address[7:] for address in self._address])),
-                ]
-            m.d.comb += self.bank_read.row[bank].eq(rows[bank])
-        if self.cfg.banks_known_ahead:
-            asked = Mux(self._choose, Cat(chosen.any() for chosen in all_chosen), Mux(denied, loads | stores, 0))
-            m.d.sync += denied.eq((asked & self.bank_ahead).any())
-        self._write(m, rows, all_chosen)
-        m.d.comb += [
-            self.bank_read.request.eq(loads), self.bank_write.request.eq(stores),
-            self.event_conflicts.eq((self._choose & (self._waiting & ~self._served).any()) | denied),
-        ]
-        # Registered functions of the requests of the next cycle.
-        m.d.sync += [self.status.requesting.eq(Mux(self._choose, self._first.any(), denied)),
-                     self.status.storing.eq(Mux(self._choose, self._first.any() & self.store, (stores & ~may_store).any()))]
-        return loads & may_load
-
-    def _write(self, m, rows, chosen):
-        """Rows, data and masks of stores; with one bus the same for all banks."""
-        port = self.bank_write
-
-        def of_chosen(slots, values):
-            """Value of the selected thread. With one SIMD lane the value is undefined without one, which avoids a reset of all registers.
-            """
-            return values[0] if self.slots == 1 else select_one_hot(slots, values)
-
-        if self._one_write:
-            row = Signal(self.cfg.row_bits, name="stored_row", reset_less=True)
-            with m.If(self._choose):
-                m.d.sync += row.eq(of_chosen(self._first, [address[7:] for address in self._address]))
-            rows, chosen = [row], [self._first]
+    def _store_data(self, m, threads):
+        """Data and masks of the lines of a write request; ``threads``: selected thread of each line, one-hot."""
         masks = [Signal(4, name=f"mask_of_slot_{slot}") for slot in range(self.slots)]
         m.d.comb += [mask.eq(self._mask(slot)) for slot, mask in enumerate(masks)]
-        words = []
-        for bank, slots in enumerate(chosen):
-            data, mask, word = (Signal(width, name=f"{name}_{bank}", reset_less=True)
+        write = self.bank_write.request.payload
+        for line, chosen in enumerate(threads):
+            data, mask, word = (Signal(width, name=f"{name}_{line}", reset_less=True)
                                 for name, width in (("written", 32), ("mask", 4), ("word", 2)))
             with m.If(self._choose):
                 m.d.sync += [
-                    data.eq(of_chosen(slots, self._data)),
-                    mask.eq(of_chosen(slots, masks)),
-                    word.eq(of_chosen(slots, [address[2:4] for address in self._address]) | self._word),
+                    data.eq(self._of_chosen(chosen, list(self._current.data))),
+                    mask.eq(self._of_chosen(chosen, masks)),
+                    word.eq(self._of_chosen(chosen, [address[2:4] for address in self._address]) | self._current.word),
                 ]
-            words.append((data.replicate(BANK_BYTES // 4),
-                          Cat(mask & (word == number).replicate(4) for number in range(BANK_BYTES // 4))))
-        for bank in range(BANKS):
-            data, mask = words[bank % len(words)]
-            m.d.comb += [port.row[bank].eq(rows[bank % len(rows)]), port.data[bank].eq(data), port.mask[bank].eq(mask)]
+            m.d.comb += [
+                write.data[line].eq(data.replicate(BANK_BYTES // 4)),
+                write.mask[line].eq(Cat(mask & (word == number).replicate(4) for number in range(BANK_BYTES // 4))),
+            ]
 
-    def _return(self, m, granted):
-        """Tracks the granted loads up to their data."""
-        places = [Signal(placement_layout, name=f"place_{slot}", reset_less=True) for slot in range(self.slots)]
-        slots = Signal(self.slots)
-        group = Signal.like(self._group, name="requested_group")
-        with m.If(self._choose):
-            m.d.sync += [slots.eq(self._served), group.eq(self._group)]
-            for slot in range(self.slots):
-                m.d.sync += [places[slot].bank.eq(1 << self._address[slot][4:7]), places[slot].offset.eq(self._address[slot][:4])]
-        now = Cat(slots[slot] & (granted & places[slot].bank).any() for slot in range(self.slots))
-        flying = []
-        for stage in range(SHARED_READ_LATENCY):
-            next_slots = Signal(self.slots, name=f"flying_{stage}")
-            next_group = Signal.like(group, name=f"flying_group_{stage}", reset_less=True)
-            next_places = [Signal(placement_layout, name=f"flying_place_{stage}_{slot}", reset_less=True)
-                           for slot in range(self.slots)]
-            m.d.sync += [next_slots.eq(now), next_group.eq(group)]
-            for slot, (before, after) in enumerate(zip(places, next_places)):
-                m.d.sync += [after.offset.eq(before.offset), after.bank.eq(Mux(now[slot], before.bank, 0))]
-            now, group, places = next_slots, next_group, next_places
-            flying.append(now)
+    def _track(self, m):
+        """Follows the requests up to their answers; returns whether a request of the present group may be made."""
+        current, answer = self._current, self.bank_read.answer
+        m.submodules.requests = requests = Queue(_request_layout(self.cfg), self.cfg.shared_requests)
+        entry, oldest = requests.i.payload, requests.o.payload
+        storing = Signal(name="storing")        # the last request was a store, so all that are in flight are
         m.d.comb += [
-            self.arrived.slots.eq(now), self.arrived.group.eq(group),
-            self.status.in_flight.eq(self.status.requesting | Cat(flying).any()),
+            requests.i.valid.eq(self._choose & self._first.any()),
+            entry.slots.eq(Mux(current.store, 0, self._served)), entry.group.eq(current.group), entry.operation.eq(current.operation),
+            *(place.eq(address[:7]) for place, address in zip(entry.place, self._address)),
+            requests.o.ready.eq((answer.valid & answer.payload.last) | self.bank_write.written),
+            self.arrived.group.eq(oldest.group),
         ]
-        m.d.comb += [port.eq(place) for port, place in zip(self.place, places, strict=True)]
+        with m.If(requests.i.valid):
+            m.d.sync += storing.eq(current.store)
+        for slot, (port, place) in enumerate(zip(self.place, oldest.place)):
+            arrives = answer.valid & oldest.slots[slot]
+            m.d.comb += [
+                port.bank.eq(Cat(arrives & answer.payload.bank[bank] & (place.bank == bank) for bank in range(BANKS))),
+                port.offset.eq(place.offset), self.arrived.slots[slot].eq(port.bank.any()),
+            ]
+        waiting = self._count(m, requests)
+        m.d.comb += [
+            self.status.waiting.eq(waiting | Mux(self._occupied, 1 << current.operation, 0)),
+            self.status.in_flight.eq(self.status.waiting | Mux(answer.valid, 1 << oldest.operation, 0)),
+        ]
+        return requests.i.ready & ~(waiting.any() & (storing ^ current.store))
+
+    def _count(self, m, requests):
+        """Requests in flight of each operation; returns those of which some are after this cycle."""
+        begins, ends = requests.i.valid & requests.i.ready, requests.o.valid & requests.o.ready
+        waiting = Signal(OPERATIONS, name="requests_waiting")
+        for number in range(OPERATIONS):
+            count = Signal(range(self.cfg.shared_requests + 1), name=f"requests_of_{number}")
+            more, less = begins & (requests.i.payload.operation == number), ends & (requests.o.payload.operation == number)
+            m.d.comb += waiting[number].eq(Mux(less, count > 1, count != 0))
+            m.d.sync += count.eq(count + more - less)
+        return waiting

@@ -29,7 +29,7 @@ form_layout = data.StructLayout({
 operand_source_layout = data.StructLayout({
     "value": 32,            # uniform or immediate operand, or base address in bytes
     "element_shift": 3,     # log2 of the bytes of an element, 0 to 4
-    "b_is_register": 1,     # b is the first operand of the queue
+    "b_is_register": 1,     # b is the second operand of the entry
     "use_thread": 1,        # else b is the number of the thread
     "access": Access,       # of a store
 })
@@ -39,14 +39,17 @@ def OperandLoadPort():
     """Load strobes of the operand registers of a SIMD lane, seen from the control of the lanes.
 
     *Ports*:
-    a, clear_a : Out(1)
-        a becomes the first operand; a becomes zero, which wins.
-    b : Out(1)
-        b becomes the first operand with ``b_is_register``, else the number of the thread with ``use_thread``, else ``value``.
+    operands : Out(1)
+        a becomes the first operand of the oldest entry of the queue; b its second operand with ``b_is_register``, else the number of the
+        thread with ``use_thread``, else ``value``.
+    clear_a : Out(1)
+        a becomes zero, which wins.
     address : Out(1)
         The address becomes ``value`` plus the first operand shifted left by ``element_shift``.
+    other : Out(1)
+        With ``register_pairs``: b becomes the other register of a pair.
     """
-    return Signature({"a": Out(1), "clear_a": Out(1), "b": Out(1), "address": Out(1)})
+    return Signature({"operands": Out(1), "clear_a": Out(1), "address": Out(1), "other": Out(1)})
 
 
 def LateNumberPort():
@@ -91,14 +94,10 @@ def ResultReadPort(cfg):
     *Ports*:
     entry : Out(range(2 * thread_groups))
         Entry that is read: group and half.
-    entry_ahead : Out(range(2 * thread_groups))
-        ``entry`` of the next cycle, if results are delivered then; not used with ``lane_registers``.
     place : Out(2)
         Number of the 32-bit part of the entry that is the lowest of the result.
     """
-    return Signature({
-        "entry": Out(range(2 * cfg.thread_groups)), "entry_ahead": Out(range(2 * cfg.thread_groups)), "place": Out(2),
-    })
+    return Signature({"entry": Out(range(2 * cfg.thread_groups)), "place": Out(2)})
 
 
 class SlotOperands(Component):
@@ -113,6 +112,8 @@ class SlotOperands(Component):
         Pointers of the operand queue.
     operand : In(32)
         Operand from the register files, for the queue.
+    operand_second : In(32)
+        With ``register_pairs``: the other register of a pair.
     load : In(OperandLoadPort())
         Loads of the operand registers.
     source : In(operand_source_layout)
@@ -130,14 +131,14 @@ class SlotOperands(Component):
     address : Out(32)
         Byte address.
     data : Out(32)
-        Data of a store; 8- and 16-bit data are repeated in every place of the word.
+        Data of a store, which are operand b; 8- and 16-bit data are repeated in every place of the word.
     result : Out(32)
         Result of the ALU, or the packed word with ``late.narrow_show``.
     compare_result : Out(1)
         Result of the comparison.
 
-    *Latency*: one cycle from the load strobes to all outputs; with ``registered_alu`` ``result`` takes two. An operand can be loaded in the
-    cycle after ``queue.arrive``.
+    *Latency*: one cycle from the load strobes to all outputs, two to ``result``. An entry can be loaded in the cycle after its
+    last operand came.
 
     *Throughput*: one load of each register a cycle, no back-pressure.
 
@@ -149,6 +150,7 @@ class SlotOperands(Component):
         super().__init__({
             "queue": In(OperandQueuePort()),
             "operand": In(32),
+            **({"operand_second": In(32)} if cfg.register_pairs else {}),
             "load": In(OperandLoadPort()),
             "source": In(operand_source_layout),
             "thread": In(cfg.thread_bits),
@@ -165,26 +167,22 @@ class SlotOperands(Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.alu = alu = AluDatapath(self.cfg.registered_alu)
+        m.submodules.alu = alu = AluDatapath(registered=True)
         m.submodules.narrow = narrow = Narrow()
-        m.submodules.queue = queue = Memory(shape=32, depth=OPERAND_QUEUE, init=[])
-        arriving, first = queue.write_port(), queue.read_port(domain="comb")
-        source, late = self.source, self.late
+        source, late, load = self.source, self.late, self.load
+        first = self._queue(m, "first", self.queue.first, self.operand)
+        second = self._queue(m, "second", self.queue.second, self.operand)
+        if self.cfg.register_pairs:
+            second = Mux(load.other, self._queue(m, "other", self.queue.second, self.operand_second), second)
         a = Signal(32, reset_less=True)
         b = Signal(32, reset_less=True)
         address = Signal(32, reset_less=True)
-        m.d.comb += [
-            arriving.addr.eq(self.queue.write_place), arriving.data.eq(self.operand), arriving.en.eq(self.queue.arrive),
-            first.addr.eq(self.queue.read_place),
-        ]
-        with m.If(self.load.a):
-            m.d.sync += a.eq(first.data)
-        with m.If(self.load.clear_a):
+        with m.If(load.operands):
+            m.d.sync += [a.eq(first), b.eq(Mux(source.b_is_register, second, Mux(source.use_thread, self.thread, source.value)))]
+        with m.If(load.clear_a):
             m.d.sync += a.eq(0)
-        with m.If(self.load.b):
-            m.d.sync += b.eq(Mux(source.b_is_register, first.data, Mux(source.use_thread, self.thread, source.value)))
-        with m.If(self.load.address):
-            m.d.sync += address.eq(source.value + self._scaled(first.data))
+        with m.If(load.address):
+            m.d.sync += address.eq(source.value + self._scaled(first))
         m.d.comb += [
             self.address.eq(address), alu.control.eq(self.control), alu.a.eq(Mux(late.scale, late.product, a)),
             alu.b.eq(Cat(Mux(late.scale, late.amount, b[:5]), b[5:])),
@@ -194,12 +192,21 @@ class SlotOperands(Component):
         ]
         with m.Switch(source.access):
             with m.Case(Access.U8, Access.S8):
-                m.d.comb += self.data.eq(a[:8].replicate(4))
+                m.d.comb += self.data.eq(b[:8].replicate(4))
             with m.Case(Access.U16, Access.S16):
-                m.d.comb += self.data.eq(a[:16].replicate(2))
+                m.d.comb += self.data.eq(b[:16].replicate(2))
             with m.Default():
-                m.d.comb += self.data.eq(a)
+                m.d.comb += self.data.eq(b)
         return m
+
+    def _queue(self, m, name, arrives, operand):
+        """One operand of the entries; returns that of the oldest."""
+        m.submodules[f"{name}_queue"] = queue = Memory(shape=32, depth=OPERAND_QUEUE, init=[])
+        write, read = queue.write_port(), queue.read_port(domain="comb")
+        m.d.comb += [
+            write.addr.eq(self.queue.write_place), write.data.eq(operand), write.en.eq(arrives), read.addr.eq(self.queue.read_place),
+        ]
+        return read.data
 
     def _scaled(self, offset):
         """offset << element_shift for shifts of 0 to 4."""
@@ -235,15 +242,14 @@ class SlotResult(Component):
     form : In(form_layout)
         Form of the results of the operation in write-back.
     read : In(ResultReadPort(cfg))
-        Reads an entry.
+        Reads an entry; with one group also one that is written in this cycle.
     o : Out(8 * dot)
         Result of ``read.entry`` of the cycle before. Of no vector: the number of 8, 16 or 32 bits at the offset, extended, in every 32-bit
         part. Of a vector of 8 bytes: the half at the offset. Of 16 bytes: all. Parts above the lowest follow the multiple of ``dot`` bytes
         below ``read.place``.
 
-    *Latency*: one cycle from ``read.entry`` to ``o``. With ``lane_registers`` the entry and its offset are registered and ``o`` is
-    combinational behind them, in front of a register in the PE. Without, the offset is read by ``read.entry_ahead`` into a register first,
-    because it selects in four levels.
+    *Latency*: one cycle from ``read.entry`` to ``o``. The entry and the selection of its number are registered; ``o`` is combinational
+    behind them.
 
     *Throughput*: one write and one read a cycle, no back-pressure.
 
@@ -279,29 +285,21 @@ class SlotResult(Component):
         m.d.sync += offset.eq(self.placement.offset)
         with m.If(~(self.placement.bank.any() | self.take_other)):
             m.d.sync += offset.eq(0)
-        if self.cfg.lane_registers:
-            self._late_output(m, Cat(parts), self._entries(m, "offsets", store.enable, offset, read.entry))
-            return m
-        stored_offset, kept_offset = self._entries(m, "offsets", store.enable, offset, read.entry_ahead), Signal(4, reset_less=True)
-        m.d.sync += kept_offset.eq(Mux(store.enable & (store.entry == read.entry_ahead), offset, stored_offset))
-        o = Signal(self.cfg.word_bits, reset_less=True)
-        m.d.comb += self.o.eq(o)
-        m.d.sync += o.eq(self._extract(m, Cat(parts), self._selection(kept_offset), self.form))
-        return m
-
-    def _late_output(self, m, entry, offset):
-        """``o`` extracted behind registers of the entry, the selection and the form."""
-        values = {"entry": entry, "selection": self._selection(offset), "form": self.form}
+        selection = self._selection(self._entries(m, "offsets", store.enable, offset, read.entry))
+        values = {"entry": Cat(parts), "selection": selection, "form": self.form}
         kept = {name: Signal(value.shape(), name=f"kept_{name}", reset_less=True) for name, value in values.items()}
         m.d.sync += [kept[name].eq(value) for name, value in values.items()]
         m.d.comb += self.o.eq(self._extract(m, **kept))
+        return m
 
     def _entries(self, m, name, enable, value, entry):
-        """Memory of one part of the entries; returns its value for ``entry``."""
+        """Memory of one part of the entries; returns its value for ``entry``, with one group also in the cycle of its write."""
         m.submodules[name] = entries = Memory(shape=len(value), depth=2 * self.cfg.thread_groups, init=[])
         write, read = entries.write_port(), entries.read_port(domain="comb")
         m.d.comb += [write.addr.eq(self.store.entry), write.en.eq(enable), write.data.eq(value), read.addr.eq(entry)]
-        return read.data
+        if self.cfg.thread_groups > 1:
+            return read.data
+        return Mux(enable & (self.store.entry == entry), value, read.data)
 
     def _selection(self, offset):
         """Byte, half, word and pair of words of an entry."""

@@ -1,7 +1,7 @@
 """All SIMD lanes of the thread unit with their common controls."""
 
 from amaranth import *
-from amaranth.lib.wiring import Component, In, Out, Signature, connect, flipped
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from ..constants import BANK_BYTES, BANKS
 from ..interfaces.layouts import ThreadKind, thread_operation_layout
@@ -11,29 +11,13 @@ from ..lib.shared_module import SharedModule
 from ..parameters.thread import ThreadParameters
 from .alu import AluDecode, alu_control_layout
 from .lsu import LaneAddressPort, LoadDataPort
+from .micro_op_issue import StepLoadPort
 from .operand_fetch import OperandQueuePort
-from .result_bus import LateOperationPort, LateUsePort, MultiplierOperandPort, ResultWritePort
+from .result_bus import LateOperationPort, LateUsePort, MultiplierOperandPort
+from .result_routing import ResultWritePort
 from .simd_lane import ResultReadPort, SlotOperands, SlotResult, form_layout
 
-__all__ = ["SimdLanes", "StepLoadPort"]
-
-
-def StepLoadPort(cfg):
-    """Loads of the operands of a micro-operation, seen from the control of the SIMD lanes.
-
-    *Ports*:
-    a, address : Out(1)
-        The first operand becomes a; it makes the address.
-    last : Out(1)
-        Last load of a micro-operation: b and the ALU controls; it also clears a where a does not count.
-    group : Out(range(thread_groups))
-        Group of the micro-operation.
-    keep_control : Out(1)
-        ``last`` leaves the controls of the ALUs, which late results in flight need.
-    """
-    return Signature({
-        "a": Out(1), "address": Out(1), "last": Out(1), "group": Out(range(cfg.thread_groups)), "keep_control": Out(1),
-    })
+__all__ = ["SimdLanes"]
 
 
 class SimdLanes(Component):
@@ -47,22 +31,24 @@ class SimdLanes(Component):
         ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
     *Ports*:
-    operation : In(thread_operation_layout)
+    operation : In(thread_operation_layout(cfg))
         Operation in the SIMD lanes. The ALU result of any kind but ALU and TID is zero.
     queue : In(OperandQueuePort())
         Pointers of the operand queues.
     operand : In(32).array(slots)
         Operands from the register files.
+    operand_second : In(32).array(slots)
+        With ``register_pairs``: the other registers of pairs.
     load : In(StepLoadPort(cfg))
         Loads of the operands of a micro-operation.
+    keep_control : In(1)
+        ``load.step`` leaves the controls of the ALUs, which late results in flight need.
     keep_buffer : In(1)
         Load data of the operation in write-back are in flight, so further data go to its half of the result buffer.
     leave : In(1)
         ``operation`` goes to write-back in this cycle.
     buffer : In(1)
         Half of the result buffer for load data of ``operation``.
-    store_buffer : In(1)
-        Half for results that are stored with ``store.current``.
     access : Out(LaneAddressPort(cfg))
         Byte addresses and store data.
     compare_result : Out(slots)
@@ -89,7 +75,7 @@ class SimdLanes(Component):
         Results of ``read.entry`` of the cycle before.
 
     *Latency*: one cycle from ``load`` to ``access`` and ``compare_result``, which remain up to the next load. The ALU result is stored by
-    ``store`` in the cycle after ``load.last``, with ``registered_alu`` one later.
+    ``store`` two cycles after ``load.step``.
 
     *Throughput*: one micro-operation a cycle, no back-pressure.
 
@@ -100,14 +86,15 @@ class SimdLanes(Component):
         self.cfg = cfg = ThreadParameters.of(cfg)
         self.slots = slots = min(cfg.thread_slots, cfg.threads)
         super().__init__({
-            "operation": In(thread_operation_layout),
+            "operation": In(thread_operation_layout(cfg)),
             "queue": In(OperandQueuePort()),
             "operand": In(32).array(slots),
+            **({"operand_second": In(32).array(slots)} if cfg.register_pairs else {}),
             "load": In(StepLoadPort(cfg)),
+            "keep_control": In(1),
             "keep_buffer": In(1),
             "leave": In(1),
             "buffer": In(1),
-            "store_buffer": In(1),
             "access": Out(LaneAddressPort(cfg)),
             "compare_result": Out(slots),
             "banks": In(8 * BANK_BYTES).array(BANKS),
@@ -126,8 +113,9 @@ class SimdLanes(Component):
         m = Module()
         cfg, operation = self.cfg, self.operation
         self._tid = Signal(name="is_tid")
-        self._computes = Signal(name="computes")
+        self._computes, self._stores = Signal(name="computes"), Signal(name="stores")
         m.d.comb += [
+            self._stores.eq(operation.kind == ThreadKind.STORE),
             self._tid.eq(operation.kind == ThreadKind.TID),
             self._computes.eq(self._tid | (operation.kind == ThreadKind.ALU)),
         ]
@@ -135,7 +123,7 @@ class SimdLanes(Component):
         results = SharedModule(f"heddle_thread_slot_result_{cfg.thread_groups}_{cfg.dot}", SlotResult, cfg)
         control, keep_a = self._alu_control(m)
         form, buffer = self._form(m)
-        entry = Cat(self.store.group, Mux(self.store.current, self.store_buffer, buffer))
+        entry = Cat(self.store.group, Mux(self.store.current, self.store.buffer, buffer))
         for slot in range(self.slots):
             enter = operands.instantiate(m, f"operands_{slot}")
             leave = results.instantiate(m, f"result_{slot}")
@@ -153,10 +141,10 @@ class SimdLanes(Component):
         connect(m, flipped(self.queue), lane.queue)
         m.d.comb += [
             lane.operand.eq(self.operand[slot]),
-            lane.load.a.eq(load.a), lane.load.clear_a.eq(load.last & ~keep_a), lane.load.b.eq(load.last),
-            lane.load.address.eq(load.address),
+            lane.load.operands.eq(load.step), lane.load.clear_a.eq(load.step & ~keep_a), lane.load.address.eq(load.address),
+            lane.load.other.eq(load.other),
             source.value.eq(operation.value), source.element_shift.eq(operation.element_shift),
-            source.b_is_register.eq(operation.b_is_register & ~self._tid), source.use_thread.eq(self._tid),
+            source.b_is_register.eq((operation.b_is_register & ~self._tid) | self._stores), source.use_thread.eq(self._tid),
             source.access.eq(operation.access),
             lane.thread.eq(load.group * self.slots + slot), lane.choose.eq(self.choose[slot]),
             number.scale.eq(late.scale), number.product.eq(late.product[slot % len(late.product)]),
@@ -166,6 +154,8 @@ class SimdLanes(Component):
             self.multiplier_operands.a[slot].eq(lane.a), self.multiplier_operands.b[slot].eq(lane.b),
             self.compare_result[slot].eq(lane.compare_result),
         ]
+        if self.cfg.register_pairs:
+            m.d.comb += lane.operand_second.eq(self.operand_second[slot])
 
     def _connect_result(self, m, lane, slot, entry):
         """Connects the result buffer of a lane, but for the result and its form."""
@@ -187,12 +177,12 @@ class SimdLanes(Component):
             decode.compare.eq(operation.compare), decode.unsigned.eq(operation.unsigned),
             decode.comparing.eq(operation.kind == ThreadKind.COMPARE),
         ]
-        with m.If(self.load.last & ~self.load.keep_control):
+        with m.If(self.load.step & ~self.keep_control):
             m.d.sync += control.eq(decode.control)
             with m.If(~self._computes):
                 m.d.sync += [control[name].eq(0) for name in (
                     "take_sum", "take_logic", "take_shifted", "take_reversed", "minimum", "maximum")]
-        return control, decode.control.keep_a | (operation.kind == ThreadKind.STORE)
+        return control, decode.control.keep_a
 
     def _form(self, m):
         """Form of the results in write-back, and the half of the result buffer for load data."""

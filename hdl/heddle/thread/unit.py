@@ -4,31 +4,15 @@ from amaranth import *
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
-from ..constants import BANKS
 from ..interfaces.control import EventPort
 from ..interfaces.front_end import ThreadMaskPort
-from ..interfaces.layouts import (
-    BankReadPort,
-    BankWritePort,
-    ErrorStream,
-    GlobalPort,
-    RegisterPort,
-    ThreadKind,
-    thread_operation_layout,
-)
+from ..interfaces.layouts import ErrorStream, GlobalPort, RegisterPort, SharedReadPort, SharedWritePort, thread_operation_layout
 from ..isa.counter_table import THREAD_EVENTS
-from ..isa.encoding import Access, AluFunction
-from ..isa.error_codes import ErrorCode
 from ..lib.members import connect_members
-from ..lib.onehot import select_one_hot
 from ..lib.stream import link
 from ..parameters.thread import ThreadParameters
-from .lsu import Lsu, slot_step_layout
+from .execute import EXECUTE_EVENTS, Execute
 from .operand_fetch import OperandFetch
-from .operand_sequencer import OperandSequencer, walk_kind, walk_kind_layout
-from .predicates import Predicates
-from .result_bus import ResultBus, ResultHazards, ResultRouting, destination_words
-from .simd_lanes import SimdLanes
 from .write_back import WriteBack
 
 __all__ = ["ThreadUnit"]
@@ -37,27 +21,26 @@ __all__ = ["ThreadUnit"]
 class ThreadUnit(Component):
     """Thread unit: executes integer functions, comparisons, loads and stores of all threads, in order [S0.17, S0.9, S4.5].
 
-    Stages: operand fetch; SIMD lanes, group of threads by group; write-back. With ``thread_overlap`` (four SIMD lanes or more) operand
-    fetch of the next operation and write-back of the one before overlap with execution. SIMD lane j serves thread g * ``slots`` + j of
-    group g. ``slots`` is ``min(thread_slots, threads)``.
+    Stages: operand fetch (``OperandFetch``), execution in the SIMD lanes (``Execute``), write-back (``WriteBack``). An operation goes from
+    stage to stage as a payload; its operands and results stay in queues and buffers of the SIMD lanes. With ``thread_overlap`` (four SIMD
+    lanes or more) the stages of consecutive operations overlap. SIMD lane j serves thread g * ``slots`` + j of group g. ``slots`` is
+    ``min(thread_slots, threads)``.
 
     Parameters
     ----------
     cfg : ThreadParameters
 
     *Ports*:
-    i_operation : In(stream.Signature(thread_operation_layout))
+    i_operation : In(stream.Signature(thread_operation_layout(cfg)))
         Operations; ``thread_queue`` of them are queued. Their register numbers must exist and be aligned.
     registers : Out(RegisterPort(cfg))
         Register files of the PEs. A write must be visible to reads granted in later cycles.
-    bank_read : Out(BankReadPort(cfg))
+    bank_read : Out(SharedReadPort(cfg))
         Reads of shared memory.
-    bank_write : Out(BankWritePort(cfg))
+    bank_write : Out(SharedWritePort(cfg))
         Writes of shared memory.
     global_port : Out(GlobalPort(cfg, cfg.tag_bits))
         Global memory.
-    bank_ahead : In(8)
-        With ``banks_known_ahead``: banks of shared memory that grant nothing in the next cycle.
     masks : Out(ThreadMaskPort(threads))
         Predicates and lane mask of the threads.
     start : In(1)
@@ -70,14 +53,12 @@ class ThreadUnit(Component):
         The oldest operation has completed, one a cycle at most: its registers are written for reads granted from the next cycle on.
     busy : Out(1)
         Operations are pending or in flight.
-    storing : Out(1)
-        ``bank_write`` requests a bank; registered.
     writes_pending : Out(1)
         Stores to global memory are not acknowledged.
     events : Out(EventPort(THREAD_EVENTS))
-        Events of the cycle before. ``register_stalls``: a read or a write of the register files was refused. ``thread_bank_conflicts``: a
-        thread waited for a bank. ``multiply_stalls``: a micro-operation waited for a multiplier. ``thread_shared_cycles``: a bank of
-        shared memory was requested.
+        Events of the cycle before. ``register_stalls``: a read or a write of the register files was refused. ``thread_bank_conflicts``:
+        threads waited for a bank (``SharedLsu``). ``multiply_stalls``: a micro-operation waited for a multiplier. ``thread_shared_cycles``:
+        a request to shared memory was at a port.
 
     *Latency* and *Throughput*: docs/units/thread.md has a table of the cycles of each operation. A function of a register and a uniform
     value takes G + 5 cycles for G groups, with ``thread_overlap`` G + 2.
@@ -95,10 +76,10 @@ class ThreadUnit(Component):
         self.cfg = cfg = ThreadParameters.of(cfg)
         self.slots = min(cfg.thread_slots, cfg.threads)
         super().__init__({
-            "i_operation": In(stream.Signature(thread_operation_layout)),
+            "i_operation": In(stream.Signature(thread_operation_layout(cfg))),
             "registers": Out(RegisterPort(cfg)),
-            "bank_read": Out(BankReadPort(cfg)),
-            "bank_write": Out(BankWritePort(cfg)),
+            "bank_read": Out(SharedReadPort(cfg)),
+            "bank_write": Out(SharedWritePort(cfg)),
             "global_port": Out(GlobalPort(cfg, cfg.tag_bits)),
             "masks": Out(ThreadMaskPort(cfg.threads)),
             "start": In(1),
@@ -106,262 +87,43 @@ class ThreadUnit(Component):
             "o_error": Out(ErrorStream()),
             "done": Out(1),
             "busy": Out(1),
-            "storing": Out(1),
             "writes_pending": Out(1),
             "events": Out(EventPort(THREAD_EVENTS)),
-        } | ({"bank_ahead": In(BANKS)} if cfg.banks_known_ahead else {}))
+        })
 
     def elaborate(self, platform):
         m = Module()
-        cfg = self.cfg
-        m.submodules.entrance = self._entrance = OperandFetch(cfg)
-        m.submodules.predicate_file = self._predicates = Predicates(cfg)
-        m.submodules.steps = self._steps = OperandSequencer(cfg)
-        m.submodules.slot_array = self._array = SimdLanes(cfg)
-        m.submodules.late = self._late = ResultBus(cfg)
-        m.submodules.late_operation = self._late_operation = ResultHazards(cfg)
-        m.submodules.returns = self._returns = ResultRouting(cfg)
-        m.submodules.memory = self._memory = Lsu(cfg)
-        m.submodules.writer = self._writer = WriteBack(cfg)
-        link(m, flipped(self.i_operation), self._entrance.i)
-        connect(m, self._memory.bank_read, flipped(self.bank_read))
-        connect(m, self._memory.bank_write, flipped(self.bank_write))
-        connect(m, self._memory.port, flipped(self.global_port))
-        if cfg.banks_known_ahead:
-            m.d.comb += self._memory.bank_ahead.eq(self.bank_ahead)
+        cfg, port = self.cfg, self.registers
+        m.submodules.operand_fetch = fetch = OperandFetch(cfg)
+        m.submodules.execute = execute = Execute(cfg)
+        m.submodules.write_back = writer = WriteBack(cfg)
+        link(m, flipped(self.i_operation), fetch.i)
+        link(m, fetch.o, execute.i)
+        link(m, execute.o, writer.i)
+        connect(m, fetch.queue, execute.queue)
+        connect(m, fetch.entries, execute.entries)
+        connect(m, execute.executing, fetch.executing)
+        connect(m, writer.landing, execute.landing)
+        connect(m, writer.read, execute.read)
+        for name in ("bank_read", "bank_write", "global_port", "o_error"):
+            connect(m, getattr(execute, name), flipped(getattr(self, name)))
+        connect_members(m, flipped(self), execute, ("start", "stop", "masks", "writes_pending"))
 
-        self._declare()
-        self._kind(m)
-        self._enter(m)
-        self._connect_slots(m)
-        self._step(m)
-        self._compute(m)
-        self._multiply(m)
-        self._hold(m)
-        self._access(m)
-        self._results(m)
-        self._leave(m)
-        self._connect_registers(m)
-        self._observe(m)
-        return m
-
-    def _declare(self):
-        """Registers of the operation in the SIMD lanes, and of the micro-operation whose operands they hold."""
-        cfg = self.cfg
-        self._valid = Signal(name="slot_valid")
-        self._operation = Signal(thread_operation_layout, name="slot_operation", reset_less=True)
-        self._walk_kind = Signal(walk_kind_layout, name="slot_kind", reset_less=True)
-        self._active = Signal(cfg.threads, name="slot_active", reset_less=True)
-        self._discarded = Signal(name="slot_discarded", reset_less=True)
-        self._step_valid = Signal(name="step_valid")
-        self._step_taken = Signal(name="step_taken")
-        self._slot_step = Signal(slot_step_layout(cfg), name="slot_step", reset_less=True)
-        self._step_words = Signal(4, name="step_words")         # words that take its result
-        self._load_step = Signal(name="load_step")
-        self._skip = Signal(name="skip")                        # operands are taken and not used
-        self._words = Signal(4, name="words_written")           # of the four registers around the destination
-        self._buffer = Signal(name="result_buffer")
-
-    def _kind(self, m):
-        """Kind of the operation in the SIMD lanes, decoded when it enters."""
-        self._is = {kind: Signal(name=f"is_{kind.name.lower()}", reset_less=True) for kind in ThreadKind}
-        self._computes, self._accesses = Signal(name="computes"), Signal(name="accesses")
-        m.d.comb += [
-            self._computes.eq(self._is[ThreadKind.ALU] | self._is[ThreadKind.TID]),
-            self._accesses.eq(self._is[ThreadKind.LOAD] | self._is[ThreadKind.STORE]),
-        ]
-
-    def _enter(self, m):
-        """An operation goes from operand fetch to the SIMD lanes; its guard is evaluated."""
-        incoming, predicates = self._entrance.o, self._predicates
-        operation, none = incoming.payload, Signal(name="no_steps")
-        taken = self._taken = Signal(name="taken")
-        leave = self._leaving = Signal(name="leaving")
-        m.d.comb += [
-            # With far registers the next one enters a cycle later, so that ``leave`` does not reach the registers of its successor.
-            incoming.ready.eq(~self._valid | (0 if self.cfg.late_address_checks else leave)),
-            taken.eq(incoming.valid & incoming.ready),
-            none.eq((operation.kind == ThreadKind.LANE_MASK) | (self.stop & (not self.cfg.thread_overlap))),
-            predicates.start.eq(self.start),
-            predicates.guard.eq(operation.guard), predicates.negate.eq(operation.guard_negate),
-            predicates.write_lane_mask.eq(taken & (operation.kind == ThreadKind.LANE_MASK) & ~self.stop),
-            self._steps.operation.eq(self._operation), self._steps.kind.eq(self._walk_kind),
-            self._steps.start.eq(taken), self._steps.none.eq(none),
-            self._steps.cancel.eq(self._memory.fault.failing & (not self.cfg.thread_overlap)),
-            self._entrance.slots_operation.eq(self._operation), self._entrance.slots_kind.eq(self._walk_kind),
-            self._entrance.stop.eq(self.stop), self._entrance.cancel.eq(self._memory.fault.failing),
-        ]
-        if self.cfg.thread_overlap:
-            m.d.comb += self._skip.eq(self._memory.fault.failed | self._discarded)
-        with m.If(leave):
-            m.d.sync += [self._valid.eq(0), self._buffer.eq(~self._buffer)]
-        with m.If(taken):
-            m.d.sync += [self._valid.eq(1), self._operation.eq(operation), self._active.eq(predicates.active),
-                         self._discarded.eq(self.stop)]
-            m.d.sync += [signal.eq(operation.kind == kind) for kind, signal in self._is.items()]
-            m.d.sync += [self._walk_kind[name].eq(value) for name, value in walk_kind(operation).items()]
-
-    def _connect_slots(self, m):
-        port, array = self.registers, self._array
-        m.d.comb += [
-            array.operation.eq(self._operation), array.load.group.eq(self._steps.micro_op.group),
-            array.keep_buffer.eq(self._late_operation.keep_buffer), array.leave.eq(self._leaving), array.buffer.eq(self._buffer),
-        ]
-        connect(m, self._entrance.queue, array.queue)
-        connect(m, self._writer.read, array.read)
-        m.d.comb += [inner.eq(outer) for inner, outer in zip(array.operand, port.read_data, strict=True)]
-        m.d.comb += [outer.eq(inner) for outer, inner in zip(port.return_data, array.o, strict=True)]
-
-    def _step(self, m):
-        """The operands of the next micro-operation enter the SIMD lanes when the last one was taken; ALU results wait for the operation
-        before.
-        """
-        steps, load, reader, store = self._steps, self._array.load, self._entrance, self._is[ThreadKind.STORE]
-        advance, take = Signal(name="advance"), Signal(name="take_operand")
-        m.d.comb += [
-            advance.eq(self._valid & ~steps.done & ~self._memory.fault.failing & (~steps.needed | reader.available)
-                       & (~self._step_valid | self._step_taken) & (self._accesses | self._late_operation.may_compute)),
-            take.eq(advance & steps.needed),
-            reader.take.eq(take), steps.advance.eq(advance),
-            self._load_step.eq(advance & steps.final & ~self._skip),
-            load.last.eq(self._load_step),
-            load.a.eq(take & (steps.second == store)), load.address.eq(take & ~steps.second & self._accesses & ~self._skip),
-        ]
-        with m.If(self._step_taken):
-            m.d.sync += self._step_valid.eq(0)
-        with m.If(self._load_step):
-            groups = [self._active[group * self.slots:(group + 1) * self.slots] for group in range(self.cfg.thread_groups)]
-            m.d.sync += [
-                self._step_valid.eq(1), self._slot_step.active.eq(select_one_hot(1 << steps.micro_op.group, groups)),
-                *(self._slot_step[name].eq(getattr(steps.micro_op, name)) for name in ("group", "slot", "word", "last_word")),
-            ]
-
-    def _compute(self, m):
-        """Results of comparisons go to the predicates; those of other functions go to the PEs in _results."""
-        predicates = self._predicates
-        # With far registers a cycle later, in which the operation leaves: its successor still reads the new predicates.
-        domain = m.d.sync if self.cfg.registered_alu else m.d.comb
-        domain += [
-            predicates.write.eq(self._step_valid & self._is[ThreadKind.COMPARE]),
-            predicates.write_predicate.eq(self._operation.dst),
-            predicates.write_group.eq(self._slot_step.group),
-            predicates.write_slots.eq(self._slot_step.active),
-            predicates.write_value.eq(self._array.compare_result),
-        ]
-        m.d.comb += [
-            self._step_taken.eq(Mux(self._accesses & ~self._memory.access.stopped, self._memory.access.taken,
-                                    self._step_valid & self._late.i.ready)),
-        ]
-
-    def _multiply(self, m):
-        """Connects the result bus: products and packed bytes, which are late results."""
-        late, array, operation, step = self._late, self._array, self._operation, self._late.i.payload
-        function = self._function = Signal(AluFunction, name="function")
-        self._narrows = Signal(name="narrows")
-        m.d.comb += [
-            function.eq(Mux(self._is[ThreadKind.ALU], operation.function, AluFunction.MOV)),
-            self._narrows.eq((function == AluFunction.NARROW) | (function == AluFunction.SCALE)),
-            late.i.valid.eq(self._step_valid & (self._computes | (not self.cfg.thread_overlap))),
-            step.group.eq(self._slot_step.group), step.last_word.eq(self._slot_step.last_word),
-            self._step_words.eq(Mux(operation.access == Access.V4, 1 << self._slot_step.word, 0b1111)), step.words.eq(self._step_words),
-            array.choose.eq(self._slot_step.active), array.narrows.eq(self._narrows),
-        ]
-        connect(m, self._late_operation.o, late.operation, array.late_operation)
-        connect(m, array.multiplier_operands, late.operands)
-        connect(m, late.use, array.late)
-
-    def _hold(self, m):
-        """Connects the result hazards with the operation in write-back."""
-        kept, memory, late, operation = self._late_operation, self._memory, self._late, self._operation
-        m.d.comb += [
-            kept.load.eq(self._load_step & ~self._accesses),
-            kept.operation.function.eq(self._function), kept.operation.unsigned.eq(operation.unsigned),
-            kept.operation.amount.eq(operation.c),
-            kept.leave.eq(self._leaving), kept.buffer.eq(self._buffer), kept.pending.eq(self._writer.pending),
-            kept.requesting.eq(memory.shared.requesting), kept.data_landing.eq(memory.shared.in_flight | self._returns.pending),
-            self._writer.landing.eq(kept.landing), self._array.load.keep_control.eq(kept.keep_control & self._accesses),
-        ]
-        connect(m, late.status, kept.late)
-        if not self.cfg.thread_overlap:
-            m.d.comb += self._array.store_buffer.eq(self._buffer)
-            return
-        m.d.comb += [
-            late.i.payload.buffer.eq(self._buffer),
-            self._array.store_buffer.eq(Mux(self._returns.i.valid, self._buffer, late.o.buffer)),
-        ]
-
-    def _last_step_taken(self):
-        """With ``thread_overlap`` an operation leaves with its last micro-operation, unless its successor needs what that one computes."""
-        return ~self._step_valid | (self._computes & self._late.i.ready)
-
-    def _access(self, m):
-        memory, writer = self._memory, self._writer
-        m.d.comb += [
-            memory.operation.eq(self._operation), memory.start.eq(self._taken), memory.leave.eq(self._leaving),
-            memory.access.valid.eq(self._step_valid & self._accesses), memory.access.step.eq(self._slot_step),
-            memory.hold.eq(writer.pending), memory.hold_shared.eq(self._late_operation.waiting_for_data),
-            memory.hold_errors.eq(self._valid & (memory.fault.failed | memory.fault.error)), writer.i.same.eq(memory.same),
-        ]
-        connect(m, self._array.access, memory.lanes)
-
-    def _results(self, m):
-        """Data from the banks, from global memory and from the ALU go to the result buffers."""
-        memory, array, late, returns = self._memory, self._array, self._late, self._returns
-        m.d.comb += [
-            returns.i.valid.eq(self._step_valid & self._computes & ~late.takes),
-            returns.i.payload.group.eq(self._slot_step.group), returns.i.payload.words.eq(self._step_words),
-        ]
-        m.d.comb += [inner.eq(bank) for inner, bank in zip(array.banks, self.bank_read.data, strict=True)]
-        connect(m, memory.arrived, returns.arrived)
-        connect(m, late.o, returns.late)
-        connect(m, returns.o, array.store)
-        connect(m, memory.load_data, array.load_data)
-
-    def _leave(self, m):
-        """After the last group the operation goes to write-back, with its error."""
-        operation, results, memory, fault = self._operation, self._writer.i, self._memory, self._memory.fault
-        selects, writes = self._function == AluFunction.SEL, Signal(name="writes_registers")
-        m.d.comb += [
-            self._words.eq(Mux(writes, destination_words(operation, self._narrows), 0)),
-            writes.eq(self._computes | self._is[ThreadKind.LOAD]),
-            self._leaving.eq(self._valid & self._steps.done & ~memory.occupied & results.ready
-                             & (self._last_step_taken() if self.cfg.thread_overlap else
-                                ~self._step_valid & ~self._late.status.busy & ~self._entrance.arriving)),
-            results.take.eq(self._leaving), results.buffer.eq(self._buffer), results.register.eq(operation.dst), results.lanes.eq(
-                self._active | selects.replicate(self.cfg.threads)),
-            results.words.eq(Mux(fault.failed | fault.error | self._discarded, 0, self._words)),
-        ]
-        report, write_error = self.o_error.payload, memory.o_write_error
-        m.d.sync += [self.o_error.valid.eq((self._leaving & (fault.failed | fault.error)) | write_error.valid)]
-        with m.If(write_error.valid):
-            m.d.sync += [report.code.eq(ErrorCode.AXI_WRITE), report.pc.eq(write_error.payload.pc),
-                         report.operand.eq(write_error.payload.address)]
-        with m.Else():
-            m.d.sync += [report.code.eq(fault.code), report.pc.eq(operation.pc), report.operand.eq(fault.operand)]
-
-    def _connect_registers(self, m):
-        port, reader, writer = flipped(self.registers), self._entrance, self._writer
-        for part in (reader.registers, writer.registers):
-            connect_members(m, port, part, part.signature.members)
-        m.d.comb += reader.factor_write.eq(writer.registers.write_factor)
-        for pending, reads in zip(writer.pending_writes, reader.pending_writes):
+        for part in (fetch.registers, writer.registers):
+            connect_members(m, flipped(port), part, part.signature.members)
+        for pending, reads in zip(writer.pending_writes, fetch.pending_writes, strict=True):
             connect(m, pending, reads)
-        if self.cfg.thread_overlap:
-            last = reader.pending_writes[-1]
-            m.d.comb += [last.words.eq(Mux(self._valid, self._words, 0)), last.register.eq(self._operation.dst)]
-
-    def _observe(self, m):
-        m.d.sync += [
-            self.done.eq(self._writer.complete),
-            self.events.register_stalls.eq(self._entrance.event_stalls | self._writer.event_stalls),
-            self.events.thread_bank_conflicts.eq(self._memory.event_conflicts),
-            self.events.multiply_stalls.eq(self._late.event_stalls),
-            self.events.thread_shared_cycles.eq(self.bank_read.request.any() | self.bank_write.request.any()),
-        ]
+        operands = [(execute.operand, port.read_data), *([(execute.operand_second, port.read_second)] if cfg.register_pairs else [])]
+        for inner, outer in (*operands, (port.return_data, execute.result)):
+            m.d.comb += [sink.eq(source) for sink, source in zip(inner, outer, strict=True)]
         m.d.comb += [
-            self.busy.eq(self._entrance.busy | self._valid | self._writer.busy | self.done),
-            self.writes_pending.eq(self._memory.writes_pending),
-            self.storing.eq(self._memory.shared.storing),
-            self.masks.lanes.eq(self._predicates.lane_mask),
+            fetch.factor_write.eq(writer.registers.write_factor), fetch.stop.eq(self.stop),
+            self.busy.eq(fetch.busy | execute.busy | writer.busy | self.done),
         ]
-        connect_members(m, flipped(self.masks), self._predicates, ("predicates",))
+        m.d.sync += [
+            self.done.eq(writer.complete),
+            self.events.register_stalls.eq(fetch.event_stalls | writer.event_stalls),
+            self.events.thread_shared_cycles.eq(self.bank_read.request.valid | self.bank_write.request.valid),
+            *(getattr(self.events, name).eq(getattr(execute.events, name)) for name in EXECUTE_EVENTS),
+        ]
+        return m

@@ -1,6 +1,6 @@
 """Arbiter of the barrier updates of loads and stores."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
 
@@ -13,8 +13,8 @@ __all__ = ["BarrierUpdates"]
 class BarrierUpdates(Component):
     """Round-robin arbiter that joins the barrier updates of loads and stores and merges updates of loads that wait.
 
-    An update is a barrier number and a number of bytes. While a load's update waits, the bytes of later loads to the same barrier are
-    added to it. Stores therefore take no cycle from loads that update one barrier every cycle.
+    An update is a barrier number and a number of bytes. A load's update waits while a store has its turn; the bytes of later loads to the
+    same barrier are added to it. Stores therefore take no cycle from loads that update one barrier every cycle.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class BarrierUpdates(Component):
     busy : Out(1)
         An update is in flight; the last cycle is that of ``o``.
 
-    *Latency*: 2 cycles from ``i_load`` to ``o``; 1 cycle from ``i_store`` to ``o``.
+    *Latency*: 1 cycle to ``o``; one more for a load's update that meets one of a store.
 
     *Throughput*: one update per cycle.
 
@@ -59,20 +59,20 @@ class BarrierUpdates(Component):
         same = Signal()
         m.d.comb += [
             take_store.eq(self.i_store.valid & (stores_turn | ~waiting)),
-            take_load.eq(waiting & ~take_store),
+            take_load.eq((waiting | self.i_load.valid) & ~take_store),
             self.i_store.ready.eq(stores_turn | ~waiting),
             same.eq((self.i_load.payload.barrier == load.barrier) & (self.i_load.payload.remote == load.remote)),
-            self.i_load.ready.eq(~waiting | take_load | same),
+            self.i_load.ready.eq(~waiting | ~take_store | same),
             self.busy.eq(waiting | self.o.valid),
         ]
-        m.d.sync += [self.o.valid.eq(take_store | take_load), self.o.payload.eq(load)]
+        m.d.sync += [self.o.valid.eq(take_store | take_load), self.o.payload.eq(Mux(waiting, load, self.i_load.payload))]
         with m.If(take_store):
             m.d.sync += [self.o.payload.eq(self.i_store.payload), stores_turn.eq(0)]
         with m.Elif(take_load):
             m.d.sync += stores_turn.eq(1)
 
-        with m.If(~waiting | take_load):
-            m.d.sync += [waiting.eq(self.i_load.valid), load.eq(self.i_load.payload)]
+        with m.If(~waiting | ~take_store):
+            m.d.sync += [waiting.eq(self.i_load.valid & (waiting | take_store)), load.eq(self.i_load.payload)]
         with m.Elif(self.i_load.valid & same):
             m.d.sync += load.bytes.eq(load.bytes + self.i_load.payload.bytes)
         return m

@@ -1,4 +1,4 @@
-"""Beat reader of the store engine: reads beats from the banks of shared memory and aligns them to the bus."""
+"""Beat reader of the store engine: reads beats from shared memory and aligns them to the bus."""
 
 import itertools
 
@@ -8,31 +8,27 @@ from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES, BANKS
-from ..interfaces.layouts import (
-    SHARED_READ_LATENCY,
-    BankReadPort,
-    barrier_arrival_layout,
-    write_data_layout,
-)
+from ..interfaces.layouts import SharedReadPort, barrier_arrival_layout, write_data_layout
 from ..lib.onehot import any_of, select_one_hot
 from ..lib.stream import Queue
+from ..lib.swizzle import exchange_of, swizzle
 from ..parameters.tmau import TmauParameters
 from .beat_requester import beat_layout
-from .layouts import unit_bytes, units_per_beat
-from .swizzle import exchange_of, swizzle
+from .layouts import reads_in_flight, unit_bytes, units_per_beat
 
-__all__ = ["BeatReader"]
+__all__ = ["ANSWER_CYCLES", "BeatReader"]
 
-BEATS_AHEAD = 8     # beats read and not yet accepted by the bus; 6 hide the latency of banks and queue
+ANSWER_CYCLES = 4   # from the last answer of a beat to the bus: two of the alignment, two of the queue
+BEATS_AHEAD = 8     # beats requested and not yet accepted by the bus; 7 hide the latency of shared memory, alignment and queue
 JOINED_EARLY = 4    # banks whose words one six-input LUT per bit selects
 
 
 class BeatReader(Component):
-    """Beat reader of the store engine: reads beats from the banks of shared memory and aligns them to the bus.
+    """Beat reader of the store engine: reads beats from shared memory and aligns them to the bus.
 
-    A beat requests its banks until each was granted; the words wait in the alignment registers. Alignment register j collects the units
-    of banks b with b mod ``units_per_beat`` = j, before the exchange of swizzled rows. A complete beat is rotated into bus order. A
-    swizzled beat in two rows is read row by row.
+    A beat is one read request. A swizzled beat in two rows is two requests, one per row. The fields that the answers need wait in a queue
+    of ``reads_in_flight(cfg)`` requests. Alignment register j collects the units of banks b with b mod ``units_per_beat`` = j, before the
+    exchange of swizzled rows. A complete beat is rotated into bus order.
 
     Parameters
     ----------
@@ -40,82 +36,63 @@ class BeatReader(Component):
 
     *Ports*:
     i : In(stream.Signature(beat_layout(cfg)))
-        Beats to read. Accepted when the last bank is granted; with ``cfg.single_bank_beats`` accepted into a register before the banks.
-    bank_read : Out(BankReadPort(cfg))
-        Requests to the banks; combinational from registers and ``i``.
+        Beats to read. Accepted with the transfer of the last request.
+    bank_read : Out(SharedReadPort(cfg))
+        Read requests, combinational from registers and ``i``, and their answers.
     o : Out(stream.Signature(write_data_layout(cfg)))
         Beats for the bus, with strobes. Registered.
     o_moved : Out(stream.Signature(barrier_arrival_layout))
-        Barrier update: the bytes of a burst that was read. Registered.
+        Barrier update: the bytes of a burst, valid with the last answer of its last beat or later.
     read : Out(2)
-        The last beat of a transfer of blocks (bit 0), of a tensor (bit 1) is read in this cycle. Only with ``cfg.tensors``.
-    event_conflict : Out(1)
-        Some bank was requested and not granted in this cycle.
+        The last answer of a transfer of blocks (bit 0), of a tensor (bit 1) comes in this cycle. Only with ``cfg.tensors``.
 
-    *Latency*: 0 cycles from ``i`` to the request, with ``cfg.single_bank_beats`` 1. 5 cycles from the last grant to ``o``; 1 cycle to
-    ``o_moved``.
+    *Latency*: 0 cycles from ``i`` to the request. ``ANSWER_CYCLES`` (4) cycles from the last answer of a beat to ``o``; 0 cycles to
+    ``o_moved`` and ``read``.
 
-    *Throughput*: one beat per cycle while banks and bus are ready. With ``cfg.single_bank_beats`` two beats that both update a barrier
-    are at least 2 cycles apart.
+    *Throughput*: one beat per cycle while shared memory and bus are ready. A silent beat waits for the answers of all beats before it.
 
-    *Back-pressure*: ``i.ready`` depends combinationally on ``bank_read.grant``, not on ``o.ready``. At most ``BEATS_AHEAD`` (8) beats
-    are read before the bus accepts them. A beat that updates a barrier waits while ``o_moved`` is valid.
+    *Back-pressure*: ``i.ready`` depends combinationally on ``bank_read.request.ready``, not on ``o.ready``; with a silent beat on
+    ``bank_read.answer``. At most ``BEATS_AHEAD`` (8) beats are requested before the bus accepts them. A beat that updates a barrier waits
+    while ``reads_in_flight(cfg)`` updates wait.
 
-    *Reset*: drops all beats.
+    *Reset*: drops all beats; shared memory must be reset in the same cycle.
     """
 
     def __init__(self, cfg):
         self.cfg = cfg = TmauParameters.of(cfg)
         super().__init__({
             "i": In(stream.Signature(beat_layout(cfg))),
-            "bank_read": Out(BankReadPort(cfg)),
+            "bank_read": Out(SharedReadPort(cfg)),
             "o": Out(stream.Signature(write_data_layout(cfg))),
             "o_moved": Out(stream.Signature(barrier_arrival_layout)),
-            "event_conflict": Out(1),
         } | ({"read": Out(2)} if cfg.tensors else {}))
 
     def elaborate(self, platform):
         m = Module()
-        full = Signal()
-        allowed, beat, wanted, split, ready = self._incoming(m, full)
-        complete = Signal()
-        written = Signal()              # complete, and sent to the bus
-        # ``full`` is registered: with a predicted decision one more beat may be granted meanwhile.
-        ahead, most = Signal(range(BEATS_AHEAD + 1)), BEATS_AHEAD - self.cfg.single_bank_beats
-        part_read = Signal()
-        now = Signal(BANKS)
-        granted = Const(0, BANKS)       # banks of this part granted in earlier cycles; a registered beat has one bank
-        if not self.cfg.single_bank_beats:
-            granted = Signal(BANKS)
-            m.d.sync += granted.eq(Mux(part_read, 0, granted | now))
+        cfg, beat, request = self.cfg, self.i.payload, self.bank_read.request
+        depth = reads_in_flight(cfg)
+        m.submodules.reads = reads = Queue(self._read_layout(), depth, registered=depth == 2)      # latency 1: the least of an answer
+        silent = beat.silent if cfg.tensors else Const(0)
+        split, exchange = self._request(m)
+        begins, skipped, answered = Signal(), Signal(), Signal()
+        room = self._updates(m, reads, (begins & ~split) | skipped, answered, skipped)
+        full = self._ahead(m, begins & ~split)
         m.d.comb += [
-            self.bank_read.request.eq(Mux(allowed, wanted & ~granted, 0)),
-            now.eq(self.bank_read.request & self.bank_read.grant),
-            part_read.eq(allowed & ((granted | now) == wanted)),
-            complete.eq(part_read & ~split),
-            self.event_conflict.eq(self.bank_read.request != now),
-            ready.eq(complete),
-            written.eq(complete & ~beat.silent if self.cfg.tensors else complete),
+            request.valid.eq(self.i.valid & ~silent & ~full & reads.i.ready & room),
+            begins.eq(request.valid & request.ready), reads.i.valid.eq(begins), self.i.ready.eq((begins & ~split) | skipped),
+            answered.eq(self.bank_read.answer.valid & self.bank_read.answer.payload.last), reads.o.ready.eq(answered),
         ]
-        if self.cfg.tensors:
-            m.d.comb += self.read.eq(Mux(complete, beat.ends, 0))
-        with m.If(part_read):
+        with m.If(begins):
             m.d.sync += self._second.eq(split)
-        taken = self.o.valid & self.o.ready
-        with m.If(written & ~taken):
-            m.d.sync += [ahead.eq(ahead + 1), full.eq(ahead >= most - 1)]
-        with m.If(taken & ~written):
-            m.d.sync += [ahead.eq(ahead - 1), full.eq(ahead > most)]
-
-        with m.If(complete & beat.arrives):
-            m.d.sync += [
-                self.o_moved.valid.eq(1),
-                self.o_moved.payload.barrier.eq(beat.barrier),
-                self.o_moved.payload.bytes.eq(beat.bytes),
+        self._describe(m, reads.i.payload, split, exchange)
+        if cfg.tensors:
+            # In one cycle ``read`` has the end of one beat.
+            last_answered = (reads.level == 1) & answered & ~beat.ends.any()
+            m.d.comb += [
+                skipped.eq(self.i.valid & silent & room & ((reads.level == 0) | last_answered)),
+                self.read.eq(Mux(answered, reads.o.payload.ends, 0) | Mux(skipped, beat.ends, 0)),
             ]
-        with m.Elif(self.o_moved.ready):
-            m.d.sync += self.o_moved.valid.eq(0)
-        self._collect(m, beat, now, written)
+        self._collect(m, reads.o.payload, answered)
         return m
 
     @property
@@ -123,38 +100,75 @@ class BeatReader(Component):
         """log2 of the units per block: pointer bits below the block number."""
         return exact_log2(BANK_BYTES // unit_bytes(self.cfg))
 
-    def _incoming(self, m, full):
-        """Whether a beat may be read, the beat, its banks, whether another part follows, and ``ready``.
+    @property
+    def _joins_early(self):
+        """Whether the word of an alignment register is selected in the cycle of its answer."""
+        return BANKS // units_per_beat(self.cfg) <= JOINED_EARLY
 
-        The caller drives ``ready`` when the beat is read.
+    def _lane_banks(self, lane):
+        """Banks of an alignment register; a request has at most one of them."""
+        return range(lane, BANKS, units_per_beat(self.cfg))
+
+    def _read_layout(self):
+        """Fields of a read request that its answers need.
+
+        ``complete``: the last request of its beat. ``arrives``: a barrier counts the burst that ends with it. ``number``: place of the
+        word of each alignment register among the banks of the register.
         """
-        beat, ready = self.i.payload, self.i.ready
-        wanted, split, rows = self._wanted(m, beat)
-        allowed = Signal(name="allowed")
-        if not self.cfg.single_bank_beats:
-            m.d.comb += [port.eq(row) for port, row in zip(self.bank_read.row, rows, strict=True)]
-            m.d.comb += allowed.eq(self.i.valid & ~full & ~(beat.arrives & self.o_moved.valid))
-            return allowed, beat, wanted, split, ready
-        kept = Signal(beat_layout(self.cfg), name="kept_beat", reset_less=True)
-        valid, ready, kept_wanted = Signal(name="kept_valid"), Signal(name="kept_ready"), Signal(BANKS, name="kept_wanted", reset_less=True)
-        row, exchange = (Signal.like(value, name=f"kept_{name}", reset_less=True)
-                         for name, value in (("row", rows[0]), ("exchange", self._exchange)))
-        m.d.comb += self.i.ready.eq(~valid | ready)
-        m.d.sync += allowed.eq(valid & ~full & ~(kept.arrives & self.o_moved.valid))
-        with m.If(self.i.ready):        # one unit: no part lies in the next row
-            # The registered beat may start its barrier update in this cycle.
-            m.d.sync += allowed.eq(self.i.valid & ~full & ~(beat.arrives & (self.o_moved.valid | kept.arrives)))
-            m.d.sync += [valid.eq(self.i.valid), kept.eq(beat), kept_wanted.eq(wanted), row.eq(rows[0]), exchange.eq(self._exchange)]
-        m.d.comb += [port.eq(row) for port in self.bank_read.row]
-        self._exchange = exchange
-        return allowed, kept, kept_wanted, split, ready
+        units, beat = units_per_beat(self.cfg), beat_layout(self.cfg)
+        return data.StructLayout({
+            "complete": 1, "arrives": 1, "unit_pointer": exact_log2(BANKS) + self._halves, "valid_units": units, "last": 1,
+            "exchange": exact_log2(units), **self._missing, **({"ends": beat["ends"].shape} if self.cfg.tensors else {}),
+            **({"number": data.ArrayLayout(range(BANKS // units), units)} if self._joins_early else {}),
+        })
 
-    def _wanted(self, m, beat):
-        """Banks of the beat, or of its current part; whether another part follows; the row of each bank.
+    def _describe(self, m, read, split, exchange):
+        """Fields of the request that begins."""
+        beat = self.i.payload
+        m.d.comb += [
+            read.complete.eq(~split), read.arrives.eq(beat.arrives & ~split), read.unit_pointer.eq(beat.pointer),
+            read.valid_units.eq(beat.valid_units), read.last.eq(beat.last), read.exchange.eq(exchange),
+            *(read[name].eq(beat[name]) for name in self._missing),
+        ]
+        if self.cfg.tensors:
+            m.d.comb += read.ends.eq(Mux(split, 0, beat.ends))
+        for lane in range(units_per_beat(self.cfg)) if self._joins_early else ():
+            wanted = [self.bank_read.request.payload.bank[b] for b in self._lane_banks(lane)]
+            m.d.comb += read.number[lane].eq(Cat(
+                any_of(bit for place, bit in enumerate(wanted) if place >> number & 1) for number in range(exact_log2(len(wanted)))))
+
+    def _ahead(self, m, requested):
+        """Whether ``BEATS_AHEAD`` beats are requested and not yet accepted by the bus. Registered."""
+        full, ahead = Signal(name="full"), Signal(range(BEATS_AHEAD + 1))
+        taken = self.o.valid & self.o.ready
+        with m.If(requested & ~taken):
+            m.d.sync += [ahead.eq(ahead + 1), full.eq(ahead == BEATS_AHEAD - 1)]
+        with m.If(taken & ~requested):
+            m.d.sync += [ahead.eq(ahead - 1), full.eq(0)]
+        return full
+
+    def _updates(self, m, reads, accepted, answered, skipped):
+        """Barrier updates: they wait in order from the request of their beat to its last answer; returns whether the beat has room."""
+        beat, depth = self.i.payload, reads_in_flight(self.cfg)
+        layout = data.StructLayout({name: barrier_arrival_layout[name].shape for name in ("barrier", "bytes")})
+        m.submodules.updates = updates = Queue(layout, depth, registered=False)
+        told, due = Signal(), Signal(range(depth + 1))      # ``due``: updates whose beats were read before
+        read = answered & reads.o.payload.arrives
+        m.d.comb += [
+            updates.i.valid.eq(accepted & beat.arrives), updates.i.payload.barrier.eq(beat.barrier), updates.i.payload.bytes.eq(beat.bytes),
+            self.o_moved.valid.eq(updates.o.valid & (read | due.any())),
+            self.o_moved.payload.barrier.eq(updates.o.payload.barrier), self.o_moved.payload.bytes.eq(updates.o.payload.bytes),
+            told.eq(self.o_moved.valid & self.o_moved.ready), updates.o.ready.eq(told),
+        ]
+        m.d.sync += due.eq(due + read + (skipped & beat.arrives) - told)
+        return updates.i.ready | ~beat.arrives
+
+    def _request(self, m):
+        """Banks and rows of the beat, or of its current part; returns whether another part follows, and the exchange of the banks.
 
         A swizzled beat that lies in two rows has two parts.
         """
-        units = units_per_beat(self.cfg)
+        units, beat, request = units_per_beat(self.cfg), self.i.payload, self.bank_read.request.payload
         block = beat.pointer[self._halves:]
         first_bank = block[:exact_log2(BANKS)]
         row = block[exact_log2(BANKS):]
@@ -163,46 +177,40 @@ class BeatReader(Component):
         m.d.comb += [spread.eq(beat.valid_units << first_bank), next_row.eq(row + 1)]
         here, behind = spread[:BANKS], spread[BANKS:]
         self._second = Signal(name="second")            # current part is the one in the next row
-        in_next, split = Signal(name="in_next"), Signal(name="split")
-        self._exchange = Signal(exact_log2(BANKS), name="exchange")
+        in_next, split, exchange = Signal(name="in_next"), Signal(name="split"), Signal(exact_log2(BANKS), name="exchange")
         m.d.comb += [
             split.eq(beat.swizzle.any() & here.any() & behind.any() & ~self._second),
             in_next.eq(behind.any() & (self._second | ~here.any())),
-            self._exchange.eq(exchange_of(self.cfg, beat.swizzle, Mux(in_next, next_row, row))),
+            exchange.eq(exchange_of(self.cfg, beat.swizzle, Mux(in_next, next_row, row))),
         ]
-        rows = []
         for b in range(BANKS):
             wraps = Mux(beat.swizzle.any(), in_next, (b < first_bank) if b < units - 1 else 0) if units > 1 else 0
-            rows.append(Mux(wraps, next_row, row) if units > 1 else row)
+            m.d.comb += request.row[b].eq(Mux(wraps, next_row, row) if units > 1 else row)
         part = Mux(beat.swizzle.any(), Mux(in_next, behind, here), here | behind)
-        return swizzle(m, "wanted", part, self._exchange), split, rows
+        m.d.comb += request.bank.eq(swizzle(m, "wanted", part, exchange))
+        return split, exchange
 
-    def _collect(self, m, beat, now, complete):
-        """Alignment registers of the granted words, and the queue of complete beats."""
-        units = units_per_beat(self.cfg)
-        delayed_layout = data.StructLayout({
-            "now": BANKS, "complete": 1, "unit_pointer": exact_log2(BANKS) + self._halves,
+    def _collect(self, m, read, answered):
+        """Alignment registers of the words that come for ``read``, and the queue of complete beats."""
+        units, answer = units_per_beat(self.cfg), self.bank_read.answer
+        stage_layout = data.StructLayout({
+            "banks": BANKS, "complete": 1, "unit_pointer": exact_log2(BANKS) + self._halves,
             "valid_units": units, "last": 1, "exchange": exact_log2(units), **self._missing,
         })
-        stages = [Signal(delayed_layout, name=f"granted_{n}") for n in range(SHARED_READ_LATENCY + 3)]
+        stages = [Signal(stage_layout, name=f"answered_{n}") for n in range(3)]
         m.d.comb += [
-            stages[0].now.eq(now),
-            stages[0].complete.eq(complete),
-            stages[0].unit_pointer.eq(beat.pointer),
-            stages[0].valid_units.eq(beat.valid_units),
-            stages[0].last.eq(beat.last),
-            stages[0].exchange.eq(self._exchange),
-            *(stages[0][name].eq(beat[name]) for name in self._missing),
+            stages[0].banks.eq(Mux(answer.valid, answer.payload.bank, 0)),
+            stages[0].complete.eq(answered & read.complete),
+            *(stages[0][name].eq(read[name]) for name in ("unit_pointer", "valid_units", "last", "exchange", *self._missing)),
         ]
         for before, after in itertools.pairwise(stages):
             m.d.sync += after.eq(before)
 
-        arrived = stages[SHARED_READ_LATENCY + 1]
+        arrived = stages[1]
         words = []
         for j in range(units):
-            banks = range(j, BANKS, units)              # a beat uses at most one of these banks
-            join = self._join_late if len(banks) > JOINED_EARLY else self._join_early
-            words.append(Cat(join(m, j, banks, stages), Cat(arrived.now[b] for b in banks).any()))
+            word = self._join_early(m, j, read) if self._joins_early else self._join_late(m, stages[0].banks)
+            words.append(Cat(word, Cat(arrived.banks[b] for b in self._lane_banks(j)).any()))
         lanes = []
         for j in range(units):
             lane = Signal(8 * BANK_BYTES, name=f"lane_{j}", reset_less=True)
@@ -215,26 +223,22 @@ class BeatReader(Component):
             lanes.append(lane)
         self._output(m, stages[-1], Cat(lanes))
 
-    def _join_late(self, m, lane, banks, stages):
-        """Registers of the banks' words, zero where no word was granted, joined by OR."""
+    def _join_late(self, m, banks):
+        """Registers of the words of all banks, zero where none came, joined by OR."""
         kept = []
-        for b in banks:
+        for b in range(BANKS):
             word = Signal(8 * BANK_BYTES, name=f"bank_{b}", reset_less=True)
-            m.d.sync += word.eq(self.bank_read.data[b])
-            with m.If(~stages[SHARED_READ_LATENCY].now[b]):
+            m.d.sync += word.eq(self.bank_read.answer.payload.data[b])
+            with m.If(~banks[b]):
                 m.d.sync += word.eq(0)
             kept.append(word)
         return any_of(kept)
 
-    def _join_early(self, m, lane, banks, stages):
-        """Register of the granted word behind a multiplexer whose select signals were registered a cycle earlier."""
-        number = Signal(range(len(banks)), name=f"number_{lane}", reset_less=True)
+    def _join_early(self, m, lane, read):
+        """Register of the word of an alignment register."""
         word = Signal(8 * BANK_BYTES, name=f"word_{lane}", reset_less=True)
-        now = stages[SHARED_READ_LATENCY - 1].now
-        m.d.sync += [
-            number.eq(Cat(Cat(now[b] for place, b in enumerate(banks) if place >> bit & 1).any() for bit in range(len(number)))),
-            word.eq(Cat(self.bank_read.data[b] for b in banks).word_select(number, 8 * BANK_BYTES)),
-        ]
+        words = Cat(self.bank_read.answer.payload.data[b] for b in self._lane_banks(lane))
+        m.d.sync += word.eq(words.word_select(read.number[lane], 8 * BANK_BYTES))
         return word
 
     def _output(self, m, finished, lanes):

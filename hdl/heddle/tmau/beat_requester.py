@@ -5,13 +5,11 @@ from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
 from ..constants import BANK_BYTES
+from ..lib.swizzle import swizzle_bits
 from ..parameters.tmau import TmauParameters
 from .layouts import burst_layout, unit_bytes, units_per_beat
-from .swizzle import swizzle_bits
 
-__all__ = ["BEATS_WAITING", "BeatRequester", "beat_layout"]
-
-BEATS_WAITING = 2       # depth of the queue before the banks with ``cfg.far_registers``: the minimum for one beat per cycle
+__all__ = ["BeatRequester", "beat_layout"]
 
 
 def beat_layout(cfg):

@@ -1,6 +1,6 @@
 """Burst generator of block copies: splits transfers into bursts."""
 
-from amaranth.hdl import Const, Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
@@ -63,9 +63,9 @@ class BurstGenerator(Component):
 
     *Latency*: 1 cycle from ``i`` to the first burst.
 
-    *Throughput*: one burst per cycle, also across transfers; with ``cfg.far_registers`` one additional cycle per transfer.
+    *Throughput*: one burst per cycle, also across transfers.
 
-    *Back-pressure*: ``i.ready`` depends combinationally on ``o.ready`` and ``stop``, with ``cfg.far_registers`` on registers only.
+    *Back-pressure*: ``i.ready`` depends combinationally on ``o.ready`` and ``stop``.
 
     *Reset*: drops the transfer in progress.
 
@@ -89,28 +89,27 @@ class BurstGenerator(Component):
         to_boundary = Signal(range(BURST_BLOCKS + 1))
         ends = Signal()
         blocks = Signal(range(BURST_BLOCKS + 1))
-        follows = Const(0) if self.cfg.far_registers else ~self.stop & self.o.ready & ends      # accept without a bubble
         m.d.comb += [
             to_boundary.eq(BURST_BLOCKS - rest.global_block[:exact_log2(BURST_BLOCKS)]),
             ends.eq(rest.blocks <= to_boundary),
             blocks.eq(Mux(ends, rest.blocks[:len(blocks)], to_boundary)),
             self.o.valid.eq(active & ~self.stop),
             self.busy.eq(active),
-            self.i.ready.eq(~active | follows),
+            self.i.ready.eq(~active | (~self.stop & self.o.ready & ends)),
             self.discarded.eq(self.stop & (active | self.i.valid)),
         ]
         self._burst(m, rest, blocks, ends)
         with m.If(self.stop):
             m.d.sync += active.eq(0)
-        with m.Elif(self.i.ready):
-            m.d.sync += [active.eq(self.i.valid), rest.eq(self.i.payload)]
-        with m.Elif(self.o.ready):
-            m.d.sync += [
-                rest.global_block.eq(rest.global_block + to_boundary),
-                rest.shared_block.eq(rest.shared_block + to_boundary),
-                rest.blocks.eq(rest.blocks - to_boundary),
-                active.eq(~ends),
-            ]
+        with m.Elif(~active | self.o.ready):
+            with m.If(~active | ends):
+                m.d.sync += [active.eq(self.i.valid), rest.eq(self.i.payload)]
+            with m.Else():
+                m.d.sync += [
+                    rest.global_block.eq(rest.global_block + to_boundary),
+                    rest.shared_block.eq(rest.shared_block + to_boundary),
+                    rest.blocks.eq(rest.blocks - to_boundary),
+                ]
         return m
 
     def _burst(self, m, rest, blocks, ends):

@@ -5,18 +5,19 @@ from amaranth.lib import data, enum
 from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES, MAX_BURST_BYTES
-from ..interfaces.layouts import PC_BITS
+from ..interfaces.layouts import PC_BITS, SHARED_READ_LATENCY
 from ..isa.encoding import Reduction
 from ..isa.tensor_descriptor import MAX_RANK, MAX_SPATIAL, Fill, TensorFormat, TensorMode, descriptor_layout
 from ..l2.reduction_formats import reduction_members
+from ..lib.swizzle import swizzle_bits
 from .box_walk import box_walk_layout
-from .swizzle import swizzle_bits
 
-__all__ = ["BLOCK_BITS", "NO_VIOLATION", "box_layout", "burst_layout", "conversion_members", "Filler", "located_beat_layout",
-           "move_layout", "multicast_beat_layout", "multicast_members", "tensor_failure_layout", "tensor_operation_layout",
-           "tensor_request_layout", "transfer_layout", "unit_bytes", "units_per_beat", "violation_layout"]
+__all__ = ["BLOCK_BITS", "NO_VIOLATION", "WRITES_IN_FLIGHT", "box_layout", "burst_layout", "conversion_members", "Filler",
+           "located_beat_layout", "move_layout", "multicast_beat_layout", "multicast_members", "reads_in_flight", "tensor_failure_layout",
+           "tensor_operation_layout", "tensor_request_layout", "transfer_layout", "unit_bytes", "units_per_beat", "violation_layout"]
 
 BURST_BLOCKS = MAX_BURST_BYTES // BANK_BYTES
+WRITES_IN_FLIGHT = 2    # write requests to shared memory without acknowledgement at most: enough for one a cycle at the least latency
 
 # A broken rule: ``code`` of ErrorCode, dimension (0 is the innermost), low 32 bits of the offending value.
 violation_layout = data.StructLayout({"code": 7, "dimension": 3, "value": 32})
@@ -99,6 +100,11 @@ def unit_bytes(cfg):
 
 def units_per_beat(cfg):
     return cfg.axi_bytes // unit_bytes(cfg)
+
+
+def reads_in_flight(cfg):
+    """Read requests to shared memory without their last answer at most: enough for one a cycle at the least latency."""
+    return SHARED_READ_LATENCY + cfg.tmau_slices + 1
 
 
 class Filler(enum.Enum, shape=2):

@@ -4,14 +4,14 @@ from amaranth.hdl import Module, Mux, Value
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
-from ..constants import BANKS
-from ..interfaces.layouts import BankReadPort, BankWritePort, GlobalPort, barrier_arrival_layout, error_layout
+from ..interfaces.layouts import GlobalPort, SharedReadPort, SharedWritePort, barrier_arrival_layout, error_layout
 from ..lib.stream import Queue, link
 from ..memory.global_arbiter import GlobalArbiter
 from ..parameters.tmau import TmauParameters
 from .layouts import move_layout
 from .local_dma_global import GlobalDma
 from .local_dma_shared import SharedDma
+from .shared_port_merge import ReadPortMerge, WritePortMerge
 
 __all__ = ["LocalDma"]
 
@@ -19,9 +19,9 @@ MOVES_AHEAD = 2
 
 
 class LocalDma(Component):
-    """Local DMA: one channel within shared memory, one within global memory, and the arbiters of the memory ports [S1.12].
+    """Local DMA: one channel within shared memory, one within global memory, and the merges of the memory ports [S1.12].
 
-    Loads and stores have priority at the banks and share global memory round robin with the channel. Each channel has one copy in
+    Loads and stores have priority at each bank and share global memory round robin with the channel. Each channel has one copy in
     flight, in the order of issue. ``MOVES_AHEAD`` (2) copies wait for both channels together.
 
     Parameters
@@ -31,13 +31,13 @@ class LocalDma(Component):
     *Ports*:
     i : In(stream.Signature(move_layout(cfg)))
         Copies within a memory.
-    bank_read : In(BankReadPort(cfg))
+    bank_read : In(SharedReadPort(cfg))
         Read port of the store engine.
-    o_bank_read : Out(BankReadPort(cfg))
+    o_bank_read : Out(SharedReadPort(cfg))
         Read port of the TMAU.
-    bank_write : In(BankWritePort(cfg))
+    bank_write : In(SharedWritePort(cfg))
         Write port of the load engine.
-    o_bank_write : Out(BankWritePort(cfg))
+    o_bank_write : Out(SharedWritePort(cfg))
         Write port of the TMAU.
     global_port : In(GlobalPort(cfg, cfg.tag_bits))
         Global port of load and store engine; its tags leave the top bit zero.
@@ -53,14 +53,12 @@ class LocalDma(Component):
         A copy ended within shared memory (bit 0), within global memory (bit 1).
     busy : Out(1)
         A copy is waiting or in flight.
-    event_conflict : Out(1)
-        A bank was requested by a channel alone and not granted.
 
     *Latency*: 1 cycle from ``i`` to a channel. Ports of the engines pass combinationally.
 
     *Throughput*: as ``SharedDma`` and ``GlobalDma``; the channels work concurrently.
 
-    *Back-pressure*: a grant of the channel depends combinationally on the requests of the engines.
+    *Back-pressure*: ``ready`` of the channel depends combinationally on the requests of the engines.
 
     *Reset*: drops all copies.
 
@@ -71,11 +69,11 @@ class LocalDma(Component):
         self.cfg = cfg = TmauParameters.of(cfg)
         super().__init__({
             "i": In(stream.Signature(move_layout(cfg))),
-            "bank_read": In(BankReadPort(cfg)), "o_bank_read": Out(BankReadPort(cfg)),
-            "bank_write": In(BankWritePort(cfg)), "o_bank_write": Out(BankWritePort(cfg)),
+            "bank_read": In(SharedReadPort(cfg)), "o_bank_read": Out(SharedReadPort(cfg)),
+            "bank_write": In(SharedWritePort(cfg)), "o_bank_write": Out(SharedWritePort(cfg)),
             "global_port": In(GlobalPort(cfg, cfg.tag_bits)), "o_global_port": Out(GlobalPort(cfg, cfg.tag_bits)),
             "o_moved": Out(stream.Signature(barrier_arrival_layout)), "o_failure": Out(stream.Signature(error_layout)),
-            "stop": In(1), "completed": Out(2), "busy": Out(1), "event_conflict": Out(1),
+            "stop": In(1), "completed": Out(2), "busy": Out(1),
         })
 
     def elaborate(self, platform):
@@ -96,31 +94,13 @@ class LocalDma(Component):
             shared.o_moved.ready.eq(self.o_moved.ready), global_.o_moved.ready.eq(self.o_moved.ready & ~shared.o_moved.valid),
         ]
         link(m, global_.o_failure, self.o_failure)
-        reads = self.bank_read, shared.bank_read, self.o_bank_read, self.cfg.banks_known_ahead
-        writes = self.bank_write, shared.bank_write, self.o_bank_write, self.cfg.shared_writes == 1
-        m.d.comb += self.event_conflict.eq(self._banks(m, *reads) | self._banks(m, *writes))
+        for name, merge in (("bank_read", ReadPortMerge(self.cfg)), ("bank_write", WritePortMerge(self.cfg))):
+            m.submodules[name] = merge
+            connect(m, flipped(getattr(self, name)), merge.i[0])
+            connect(m, getattr(shared, name), merge.i[1])
+            connect(m, merge.o, flipped(getattr(self, f"o_{name}")))
         self._global(m, global_)
         return m
-
-    def _banks(self, m, port, mine, out, shared_lines):
-        """Connect a bank port: an engine has priority at each bank that it requests.
-
-        With ``shared_lines`` a port requests one bank at a time on the lines of bank 0, and any request of an engine excludes the
-        channel. Returns whether the channel requested a bank alone and was not granted.
-        """
-        first_banks = port.request.any().replicate(BANKS) if shared_lines else port.request
-        m.d.comb += out.request.eq(port.request | (mine.request & ~first_banks))
-        for bank in range(BANKS):
-            first = first_banks[bank]
-            m.d.comb += [port.grant[bank].eq(out.grant[bank] & first), mine.grant[bank].eq(out.grant[bank] & ~first)]
-            for name in ("row", "data", "mask"):
-                if hasattr(port, name):
-                    inner, outer = getattr(port, name), getattr(out, name)
-                    if name == "data" and out is self.o_bank_read:
-                        m.d.comb += [inner[bank].eq(outer[bank]), mine.data[bank].eq(outer[bank])]
-                    else:
-                        m.d.comb += outer[bank].eq(Mux(first, inner[bank], getattr(mine, name)[bank]))
-        return (mine.request & ~first_banks & ~out.grant).any()
 
     def _global(self, m, mover):
         """Arbiter of global memory: load and store engine are client 0, with a zero top bit of the tag."""

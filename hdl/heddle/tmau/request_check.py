@@ -12,9 +12,9 @@ from ..isa.encoding import Reduction, Space, Swizzle
 from ..isa.error_codes import ErrorCode
 from ..l2.reduction_formats import lacks_reduction, reducible_formats, reduction_members, undefined_reduction
 from ..lib.onehot import any_of, select_one_hot
+from ..lib.swizzle import swizzle_field, swizzles
 from ..parameters.tmau import TmauParameters
 from .layouts import BLOCK_BITS, move_layout, transfer_layout
-from .swizzle import swizzle_field, swizzles
 
 __all__ = ["RequestCheck"]
 
@@ -69,9 +69,9 @@ class RequestCheck(Component):
     busy : Out(1)
         An operation is being checked.
 
-    *Latency*: 1 cycle from ``i_operation`` to the outputs; 2 with ``cfg.far_registers``.
+    *Latency*: 1 cycle from ``i_operation`` to the outputs.
 
-    *Throughput*: one operation per cycle; one every other cycle with ``cfg.far_registers``.
+    *Throughput*: one operation per cycle.
 
     *Back-pressure*: ``i_operation.ready`` depends combinationally on ``stop`` and on ``ready`` of the selected output.
 
@@ -114,22 +114,13 @@ class RequestCheck(Component):
         return m
 
     def _act(self, m, valid, failed, some, ways):
-        """Report the error of the operation, pass it on, or drop it.
-
-        With ``far_registers`` the outcome is registered: at most one register is set, and none in the first cycle of an operation.
-        """
+        """Report the error of the operation, pass it on, or drop it."""
         decided = [(self.o_failure, failed), *((port, some & ~failed & way) for port, way in ways)]
         leaves, nothing = Signal(), Signal(name="moves_nothing")
         chosen = [Signal(name=name) for name in ("fails", "loads", "stores", "copies_within")[:len(decided)]]
         m.d.comb += leaves.eq(self.stop | nothing | any_of(way & port.ready for way, (port, _) in zip(chosen, decided)))
         outcomes = [(nothing, ~some & ~failed), *((way, condition) for way, (_, condition) in zip(chosen, decided))]
-        if self.cfg.far_registers:
-            with m.If(self.i_operation.ready):
-                m.d.sync += [outcome.eq(0) for outcome, _ in outcomes]
-            with m.Else():
-                m.d.sync += [outcome.eq(condition) for outcome, condition in outcomes]
-        else:
-            m.d.comb += [outcome.eq(valid & condition) for outcome, condition in outcomes]
+        m.d.comb += [outcome.eq(valid & condition) for outcome, condition in outcomes]
         m.d.comb += [port.valid.eq(way & ~self.stop) for way, (port, _) in zip(chosen, decided)]
         m.d.comb += [
             self.i_operation.ready.eq(~valid | leaves),
@@ -183,9 +174,13 @@ class RequestCheck(Component):
             return tuple(Mux(is_global, *pair) for pair in zip(in_global, in_shared))
         return in_shared if of_shared else in_global
 
-    def _unsupported(self, m, checked):
-        """Whether the operation is unsupported, whether its reduction is undefined, and the value of the offending field."""
-        cfg, operation, prefetches = self.cfg, checked.fields, checked.prefetches
+    def _unsupported(self, m):
+        """Whether the operation is unsupported, whether its reduction is undefined, and the value of the offending field.
+
+        Found for the incoming operation and registered with it.
+        """
+        cfg, operation = self.cfg, self.i_operation.payload
+        _, within, prefetches = self._kinds(operation)
         unsupported, undefined = Signal(), Signal(name="undefined")
         field = Signal(max(len(operation[name].as_value()) for name in ("kind", "source_space", "swizzle", "reduction")))
         swizzled = operation.swizzle != Swizzle.NONE
@@ -201,18 +196,22 @@ class RequestCheck(Component):
             m.d.comb += unsupported.eq(0)
         with m.Elif(0 if cfg.copy_within else operation.source_space == operation.destination_space):
             m.d.comb += field.eq(operation.source_space)
-        with m.Elif((swizzled & checked.within) | ~Cat(operation.swizzle == mode for mode in (Swizzle.NONE, *swizzles(cfg))).any()):
+        with m.Elif((swizzled & within) | ~Cat(operation.swizzle == mode for mode in (Swizzle.NONE, *swizzles(cfg))).any()):
             m.d.comb += field.eq(operation.swizzle)
         with m.Else():
             m.d.comb += [field.eq(reduction), unsupported.eq(lacks | undefined)]
             if cfg.reductions:      # into shared memory every reduction is unsupported
                 m.d.comb += undefined.eq(undefined_reduction(m, reduction, operation.format) & ~into_shared)
-        return unsupported, undefined, field
+        found = unsupported, undefined, field
+        kept = [Signal.like(value, name=f"kept_{value.name}", reset_less=True) for value in found]
+        with m.If(self.i_operation.ready):
+            m.d.sync += [register.eq(value) for register, value in zip(kept, found)]
+        return kept
 
     def _verdict(self, m, checked):
         """Error of the operation on ``o_failure``; returns whether the operation failed."""
         operation, first, second, ranges, within, prefetches = checked
-        unsupported, undefined, field = self._unsupported(m, checked)
+        unsupported, undefined, field = self._unsupported(m)
         causes, rest, some = [], ~unsupported & ranges["some"], ranges["some"]       # one-hot: first failed check
         for condition in (first[:BLOCK_BITS].any() & ~prefetches, second[:BLOCK_BITS].any(), *(
                 ranges[name] for name in ("first_start", "first_end", "second_start", "second_end"))):

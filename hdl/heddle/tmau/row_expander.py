@@ -15,11 +15,6 @@ class RowExpander(Component):
     Row n begins n pitches after the first row; pitches are signed, addresses in bytes. From the first row whose address exceeds 32 bits
     on, rows have ``destination_outside`` or ``source_outside``. An operation of zero rows generates none.
 
-    Parameters
-    ----------
-    registered : bool
-        ``i.ready`` does not depend on ``o.ready``; operations are then accepted every other cycle at most.
-
     *Ports*:
     i : In(stream.Signature(row_operation_layout))
         Operations.
@@ -34,17 +29,16 @@ class RowExpander(Component):
 
     *Latency*: 1 cycle from ``i`` to the first row.
 
-    *Throughput*: one row per cycle.
+    *Throughput*: one row per cycle, also across operations.
 
-    *Back-pressure*: ``i.ready`` depends combinationally on ``stop`` and, unless ``registered``, on ``o.ready``.
+    *Back-pressure*: ``i.ready`` depends combinationally on ``stop`` and ``o.ready``.
 
     *Reset*: drops all rows.
 
     *Source*: [S1.12].
     """
 
-    def __init__(self, registered=False):
-        self._registered = registered
+    def __init__(self):
         super().__init__({
             "i": In(stream.Signature(row_operation_layout)),
             "o": Out(stream.Signature(copy_operation_layout)),
@@ -58,11 +52,8 @@ class RowExpander(Component):
         last = self.last                    # registered, as it selects the inputs of all other registers
         m.d.comb += [
             self.o.valid.eq(active & ~self.stop), self.o.payload.eq(rest.first), self.busy.eq(active),
-            self.i.ready.eq(self.stop | ~active | (0 if self._registered else self.o.ready & last)),
+            self.i.ready.eq(self.stop | ~active | (self.o.ready & last)),
         ]
-        if self._registered:
-            with m.If(self.o.ready & last):
-                m.d.sync += active.eq(0)
         with m.If(self.i.ready):
             m.d.sync += active.eq(self.i.valid & (self.i.payload.rows != 0) & ~self.stop)
         with m.If(~active | last):

@@ -1,4 +1,4 @@
-"""Store engine of the TMAU: reads the banks of shared memory and writes bursts to global memory."""
+"""Store engine of the TMAU: reads shared memory and writes bursts to global memory."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream
@@ -8,7 +8,7 @@ from amaranth.utils import exact_log2
 
 from ..interfaces.layouts import (
     PC_BITS,
-    BankReadPort,
+    SharedReadPort,
     barrier_arrival_layout,
     error_layout,
     write_data_layout,
@@ -19,13 +19,14 @@ from ..isa.error_codes import ErrorCode
 from ..lib.stream import Queue, link
 from ..parameters.tmau import TmauParameters
 from .beat_reader import BeatReader
-from .beat_requester import BEATS_WAITING, BeatRequester, beat_layout
+from .beat_requester import BeatRequester
 from .burst_request import request_burst
 from .layouts import burst_layout
 from .transaction_table import TransactionTable
 
-__all__ = ["StoreEngine"]
+__all__ = ["READ_CYCLES", "StoreEngine"]
 
+READ_CYCLES = 3     # from a burst to its first read request: two of the queue of bursts, one of the beat generator
 BURSTS_AHEAD = 3    # bursts with a request whose beats are not yet read
 
 
@@ -49,8 +50,8 @@ class StoreEngine(Component):
         Write data, in the order of the requests. Registered.
     write_response : In(stream.Signature(write_response_layout(cfg.tag_bits)))
         Write responses of global memory, in any order of the tags.
-    bank_read : Out(BankReadPort(cfg))
-        Requests to the banks of shared memory.
+    bank_read : Out(SharedReadPort(cfg))
+        Reads of shared memory.
     o_moved : Out(stream.Signature(barrier_arrival_layout))
         Barrier update: bytes of each burst that was read from shared memory. Registered.
     o_failure : Out(stream.Signature(error_layout))
@@ -58,22 +59,18 @@ class StoreEngine(Component):
     completed : Out(1), with ``cfg.tensors`` Out(2)
         All responses of a transfer were received; bit 0 for blocks, bit 1 for a tensor.
     read : Out(2)
-        A transfer was read from shared memory; bits as ``completed``. Only with ``cfg.tensors``.
+        All words of a transfer came from shared memory; bits as ``completed``. Only with ``cfg.tensors``.
     busy : Out(1)
         A burst or a barrier update is in flight.
-    event_conflict : Out(1)
-        Some bank was requested and not granted in this cycle.
 
-    *Latency*: 1 cycle from ``i_burst`` to ``write_request``, 0 with ``cfg.tensors``. 3 cycles from ``i_burst`` to its first bank
-    request, one more with ``cfg.far_registers`` and another one with ``cfg.single_bank_beats``. 5 cycles from the last grant of a beat
-    to ``write_data``. 3 cycles from a response to ``completed``.
+    *Latency*: 1 cycle from ``i_burst`` to ``write_request``, 0 with ``cfg.tensors``. ``READ_CYCLES`` (3) cycles from ``i_burst`` to its
+    first read request. 4 cycles from the last answer of a beat to ``write_data``. 3 cycles from a response to ``completed``.
 
-    *Throughput*: one burst request and one beat per cycle, without bubbles between bursts, while memory and banks are ready.
+    *Throughput*: one burst request and one beat per cycle, without bubbles between bursts, while both memories are ready.
 
     *Back-pressure*: ``i_burst.ready`` depends on free entries of the transaction table and of a queue of ``BURSTS_AHEAD`` (3) bursts.
     Without ``cfg.tensors`` it also depends combinationally on ``write_request.ready``. ``write_response.ready`` depends on
-    ``o_failure.ready``. With ``cfg.far_registers`` a queue of two beats precedes the banks, so a grant affects only the beat at the
-    banks.
+    ``o_failure.ready``.
 
     *Reset*: drops all bursts; memory must be reset in the same cycle. The first burst is accepted ``cfg.axi_writes`` cycles later.
 
@@ -89,12 +86,11 @@ class StoreEngine(Component):
             "write_request": Out(stream.Signature(write_request_layout(cfg, cfg.tag_bits))),
             "write_data": Out(stream.Signature(write_data_layout(cfg))),
             "write_response": In(stream.Signature(write_response_layout(cfg.tag_bits))),
-            "bank_read": Out(BankReadPort(cfg)),
+            "bank_read": Out(SharedReadPort(cfg)),
             "o_moved": Out(stream.Signature(barrier_arrival_layout)),
             "o_failure": Out(stream.Signature(error_layout)),
             "completed": Out(1 + cfg.tensors),
             "busy": Out(1),
-            "event_conflict": Out(1),
         } | ({"read": Out(2)} if cfg.tensors else {}))
 
     def elaborate(self, platform):
@@ -113,26 +109,18 @@ class StoreEngine(Component):
             bursts.i.valid.eq(slots.take),
             bursts.i.payload.eq(burst),
             self.completed.eq(slots.completed),
-            self.busy.eq(slots.busy | self.o_moved.valid),
-            self.event_conflict.eq(reader.event_conflict),
+            # A burst outside the tensor leaves the table before its beat updates the barrier.
+            self.busy.eq(slots.busy | (bursts.level != 0) | requester.o.valid | self.o_moved.valid),
         ]
         if self.cfg.tensors:
             m.d.comb += self.read.eq(reader.read)
         link(m, bursts.o, requester.i)
-        link(m, self._ahead(m, requester.o), reader.i)
+        link(m, requester.o, reader.i)
         link(m, reader.o, self.write_data)
         link(m, reader.o_moved, self.o_moved)
         connect(m, reader.bank_read, flipped(self.bank_read))
         self._responses(m, slots, slots.take & outside)
         return m
-
-    def _ahead(self, m, beats):
-        """Beats for the reader; with ``far_registers`` through a queue, so a grant affects only the beat at the banks."""
-        if not self.cfg.far_registers:
-            return beats
-        m.submodules.beats = queue = Queue(beat_layout(self.cfg), BEATS_WAITING, registered=False)
-        link(m, beats, queue.i)
-        return queue.o
 
     def _responses(self, m, slots, outside):
         """Release the transaction of each response after its error was reported, and that of a burst outside the tensor."""

@@ -1,17 +1,17 @@
 """Tensor memory access unit (TMAU): request check, request and burst generators, load and store engines."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib import stream
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
-from ..constants import STORE_GROUPS
+from ..constants import BANKS, STORE_GROUPS
 from ..interfaces.control import EventPort
 from ..interfaces.layouts import (
-    BankReadPort,
-    BankWritePort,
     CopyKind,
     ErrorStream,
     GlobalPort,
+    SharedReadPort,
+    SharedWritePort,
     barrier_arrival_layout,
     barrier_blocks_signature,
     copy_operation_layout,
@@ -21,17 +21,18 @@ from ..isa.counter_table import TMAU_EVENTS
 from ..isa.encoding import Space
 from ..lib.members import connect_members
 from ..lib.onehot import any_of
+from ..lib.register_slice import RegisterSlice
 from ..lib.round_robin import RoundRobinArbiter
 from ..lib.stream import Queue, link
 from ..parameters.tmau import TmauParameters
 from .barrier_updates import BarrierUpdates
 from .burst_generator import BurstGenerator
 from .descriptor_read_port import DescriptorReadPort
-from .layouts import burst_layout, multicast_beat_layout, tensor_operation_layout, transfer_layout
-from .load_engine import LoadEngine
+from .layouts import burst_layout, multicast_beat_layout, tensor_operation_layout, transfer_layout, units_per_beat
+from .load_engine import WRITE_CYCLES, LoadEngine
 from .local_dma import LocalDma
 from .request_check import RequestCheck
-from .store_engine import StoreEngine
+from .store_engine import READ_CYCLES, StoreEngine
 from .store_groups import StoreGroups
 from .tensor_copies import TensorCopies
 
@@ -46,13 +47,13 @@ class Tmau(Component):
 
     Data path::
 
-        i_operation ─ request check ─┬─ queue ─ burst generator ─ load engine ──> banks, barriers
+        i_operation ─ request check ─┬─ queue ─ burst generator ─ load engine ──> shared memory, barriers
                                      └─ queue ─ burst generator ─ store engine ─> global memory, barriers
 
     Loads and stores proceed concurrently, each in the order of issue. Up to ``cfg.axi_reads`` read bursts and ``cfg.axi_writes`` write
     bursts are outstanding. With ``cfg.tensors`` a request generator adds the bursts of ``i_tensor``; with ``cfg.copy_within`` local DMA
-    channels copy within a memory. A barrier is updated with the bytes of each beat of a load once written, and of each burst of a store
-    once read.
+    channels copy within a memory. A barrier is updated with the bytes of each beat of a load once its write is acknowledged, and of each
+    burst of a store once all its words came from shared memory.
 
     Parameters
     ----------
@@ -61,9 +62,9 @@ class Tmau(Component):
     *Ports*:
     i_operation : In(stream.Signature(copy_operation_layout))
         Block copies and prefetches. ``cfg.copy_queue`` operations can wait in each direction.
-    bank_read : Out(BankReadPort(cfg))
+    bank_read : Out(SharedReadPort(cfg))
         Reads of shared memory.
-    bank_write : Out(BankWritePort(cfg))
+    bank_write : Out(SharedWritePort(cfg))
         Writes of shared memory.
     global_port : Out(GlobalPort(cfg, cfg.tag_bits))
         Reads and writes of global memory.
@@ -98,20 +99,22 @@ class Tmau(Component):
     i_multicast : In(stream.Signature(multicast_beat_layout(cfg)))
         Beats of multicast loads for this core. Only with ``cfg.multicast``.
     events : Out(EventPort(TMAU_EVENTS))
-        ``copy_bank_conflicts``: some bank was requested and not granted in the cycle before.
+        ``copy_bank_conflicts``: in the cycle before, a port of shared memory was not ready, as a request waited for its banks.
 
-    *Latency*: 5 cycles from ``i_operation`` to the first read request, for ``cfg.copy_queue`` of at least 3. One less with
-    ``cfg.tensors``, one more with ``cfg.far_registers``. From ``i_tensor`` rank + 3 cycles on a descriptor hit, one more with
-    interleave.
+    *Latency*: ``request_latency`` (5) cycles from ``i_operation`` to the first read request, for ``cfg.copy_queue`` of at least 3; one
+    less with ``cfg.tensors``. From ``i_tensor`` rank + 3 cycles on a descriptor hit, one more with interleave. ``write_latency`` (3)
+    cycles from a beat to its write request. Each register slice of the wiring adds one cycle.
 
-    *Throughput*: one beat of ``cfg.axi_bytes`` per cycle in each direction, without bubbles between bursts and operations, while memory
-    and banks are ready. One operation per cycle; with ``cfg.far_registers`` one every other cycle.
+    *Throughput*: one beat of ``cfg.axi_bytes`` per cycle in each direction, without bubbles between bursts and operations, while both
+    memories are ready. One operation per cycle.
 
-    *Back-pressure*: ``global_port.read_data.ready`` depends combinationally on ``bank_write.grant`` unless ``cfg.far_registers``.
-    ``i_operation.ready`` depends on registers and ``stop``. For an operation that fails its check it also depends on the errors of the
-    engines, and thereby on ``bank_write.grant``. ``i_tensor.ready`` also depends on its payload.
+    *Back-pressure*: ``global_port.read_data.ready`` depends combinationally on ``bank_write.request.ready``, with a register slice on
+    registers only. ``i_operation.ready`` depends on registers and ``stop``. For an operation that fails its check it also depends on the
+    errors of the engines, and thereby on ``bank_write.written``. ``i_tensor.ready`` also depends on its payload.
 
-    *Reset*: drops all operations; memory must be reset in the same cycle.
+    *Register slices*: ``cfg.tmau_slices`` of them before the load engine, and as many behind the read requests of the store engine.
+
+    *Reset*: drops all operations; both memories must be reset in the same cycle.
 
     *Errors*: errors of ``RequestCheck`` and of the tensor rules, before any data are moved. AXI_READ for each beat and AXI_WRITE for
     each burst that memory answers with an error, operand = byte address of the burst. A beat with an error is not written but counted
@@ -124,8 +127,8 @@ class Tmau(Component):
         self.cfg = cfg = TmauParameters.of(cfg)
         super().__init__({
             "i_operation": In(stream.Signature(copy_operation_layout)),
-            "bank_read": Out(BankReadPort(cfg)),
-            "bank_write": Out(BankWritePort(cfg)),
+            "bank_read": Out(SharedReadPort(cfg)),
+            "bank_write": Out(SharedWritePort(cfg)),
             "global_port": Out(GlobalPort(cfg, cfg.tag_bits)),
             "o_arrival": Out(stream.Signature(barrier_arrival_layout, always_ready=True)),
             "o_error": Out(ErrorStream()),
@@ -141,6 +144,21 @@ class Tmau(Component):
             "o_multicast": Out(stream.Signature(multicast_beat_layout(cfg))),
             "i_multicast": In(stream.Signature(multicast_beat_layout(cfg))),
         } if cfg.multicast else {}))
+
+    @property
+    def request_latency(self):
+        """Cycles from an operation to its first read request, when nothing waits."""
+        return 5 - self.cfg.tensors
+
+    @property
+    def read_latency(self):
+        """Cycles from a store to its first read request at shared memory, when nothing waits."""
+        return 4 + READ_CYCLES + self.cfg.tmau_slices
+
+    @property
+    def write_latency(self):
+        """Cycles from a beat of read data to its write request, when nothing waits."""
+        return WRITE_CYCLES + self.cfg.tmau_slices
 
     def elaborate(self, platform):
         m = Module()
@@ -163,8 +181,7 @@ class Tmau(Component):
             connect(m, flipped(self.i_multicast), load.i_multicast)
         link(m, arrivals.o, self.o_arrival)
         m.d.comb += check.stop.eq(self.stop)
-        m.d.sync += self.events.copy_bank_conflicts.eq(load.event_conflict | store.event_conflict
-                                                     | (mover.event_conflict if mover else 0))
+        m.d.sync += self.events.copy_bank_conflicts.eq(~self.bank_read.request.ready | ~self.bank_write.request.ready)
         self._errors(m, load.o_failure, store.o_failure, check.o_failure, *([tensors.o_failure] if tensors else []),
                      *([mover.o_failure] if mover else []), *([load.o_multicast_failure] if self.cfg.multicast else []))
         counting = self._count(m, check.completed, load_discarded, store_discarded, load.completed, store.completed.any(),
@@ -198,17 +215,43 @@ class Tmau(Component):
             link(m, told, arrivals.i_store)
         bank_read, bank_write, self._port = ports
         connect(m, load.bank_write, bank_write)
-        connect(m, store.bank_read, bank_read)
+        self._shared_read(m, store.bank_read, bank_read)
         for name in ("write_request", "write_data", "write_response"):
             connect(m, getattr(store, name), getattr(self._port, name))
         link(m, load.o_moved, arrivals.i_load)
         return mover
 
+    def _shared_read(self, m, inner, outer):
+        """Connect the read port of the store engine, with the register slices of its requests."""
+        rows = 1 if units_per_beat(self.cfg) == 1 else BANKS        # a beat in one bank has one row
+        layout = data.StructLayout({"bank": BANKS, "row": data.ArrayLayout(self.cfg.row_bits, rows)})
+        requests = inner.request
+        for number in range(self.cfg.tmau_slices):
+            m.submodules[f"read_slice_{number}"] = slice_ = RegisterSlice(layout)
+            self._request(m, requests, slice_.i)
+            requests = slice_.o
+        self._request(m, requests, outer.request)
+        link(m, outer.answer, inner.answer)
+
+    @staticmethod
+    def _request(m, source, sink):
+        """Connect two streams of read requests, of which ``source`` may have one row for all banks."""
+        lines = len(source.payload.row)
+        m.d.comb += [
+            sink.valid.eq(source.valid), source.ready.eq(sink.ready), sink.payload.bank.eq(source.payload.bank),
+            *(row.eq(source.payload.row[bank % lines]) for bank, row in enumerate(sink.payload.row)),
+        ]
+
     def _reads(self, m, load, tensors):
-        """Read port of the load engine, shared with the descriptor cache if present."""
+        """Read port of the load engine behind its register slices, shared with the descriptor cache if present."""
+        beats = self._port.read_data
+        for number in range(self.cfg.tmau_slices):      # in distributed RAM: a slice is as wide as the bus
+            m.submodules[f"data_slice_{number}"] = slice_ = Queue(beats.payload.shape(), 2, registered=False)
+            link(m, beats, slice_.i)
+            beats = slice_.o
         if tensors is None:
-            connect(m, load.read_request, self._port.read_request)
-            connect(m, load.read_data, self._port.read_data)
+            link(m, load.read_request, self._port.read_request)
+            link(m, beats, load.read_data)
             return
         m.submodules.reads = reads = DescriptorReadPort(self.cfg)
         link(m, load.read_request, reads.i_copy)
@@ -216,7 +259,7 @@ class Tmau(Component):
         link(m, tensors.read_request, reads.i_descriptor)
         link(m, reads.o_descriptor, tensors.read_data)
         link(m, reads.o_request, self._port.read_request)
-        link(m, self._port.read_data, reads.i_data)
+        link(m, beats, reads.i_data)
 
     def _groups(self, m, store):
         """Store groups: stores of zero blocks are not counted; a store that fails ends the program."""
@@ -266,14 +309,9 @@ class Tmau(Component):
         m.d.comb += self.o_error.payload.eq(any_of(error.as_value() for error in kept))
 
     def _count(self, m, *pulses):
-        """Serialise the concurrent ``pulses`` into pulses of ``done``; with ``far_registers`` a cycle later."""
+        """Serialise the concurrent ``pulses`` into pulses of ``done``."""
         waiting, some = Signal(COMPLETED_BITS), Signal()        # some: registered waiting != 0
         total = Signal(COMPLETED_BITS)
-        counted, arriving = Cat(pulses), Const(0)
-        if self.cfg.far_registers:
-            counted = Signal(len(pulses), name="counted")
-            m.d.sync += counted.eq(Cat(pulses))
-            arriving = counted.any()
-        m.d.comb += total.eq(waiting + sum(counted))
+        m.d.comb += total.eq(waiting + sum(Cat(pulses)))
         m.d.sync += [waiting.eq(total - total.any()), some.eq(total > 1), self.done.eq(total.any())]
-        return some | self.done | arriving
+        return some | self.done

@@ -11,7 +11,7 @@ from heddle.errors import UsageError, UsageTypeError
 from heddle.isa.encoding import Reduction, Swizzle
 from heddle.isa.tensor_descriptor import FLOAT_FORMATS, MAX_RANK, TensorFormat
 from heddle.isa.tensor_rules import REDUCTION_FORMATS
-from heddle.tmau.swizzle import swizzles
+from heddle.lib.swizzle import swizzles
 from numpy.typing import ArrayLike
 
 from ..arguments import Arguments, check_choice, check_mask, plain_array

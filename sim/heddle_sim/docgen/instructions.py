@@ -50,6 +50,8 @@ _EXECUTION_ERRORS = (
     ("OUT_OF_RANGE", "an aligned address lies outside shared memory, or at or above 2^`axi_address_bits`",
      "the address; of a copy that begins inside, the end of the memory"),
     ("PRODUCT_RANGE", "`mm`: a fetched column lies beyond r255; it is ignored and the program goes on", "256"),
+    ("PANEL_RANGE", "`mm`: a column in a swizzled tile goes on behind the 128 bytes of shared memory in which it begins",
+     "the address of the first word behind them"),
     ("UNSUPPORTED", "`copy_block` between two addresses of one memory", "the space"),
     ("MULTICAST_MASK", "the mask of a multicast names no core, or one that does not exist", "the mask"),
     ("AXI_READ, AXI_WRITE", "the memory answered with an error", "the address"),
@@ -115,7 +117,8 @@ number.
 - Operand `b` of the list below: `r5` (thread instructions), `ur6`, or an immediate.
 - Immediates: decimal, `0x…` or `0b…`, from -2147483648 to 4294967295; `-1` and `0xffffffff` are the same word.
 - Address `ur4:rf290:0x10`: segment-table entry 4, offset register 290 (written `rf` or `r`), immediate. The thread's
-  byte address is `base + ((r290 + imm) << element_shift)`, modulo 2^32.
+  byte address is `base + ((r290 + imm) << element_shift)`, modulo 2^32. In a swizzled segment the access is made where the swizzle
+  put this address (`docs/swizzle.md`); checks and errors know the address itself.
 - Special registers: {", ".join(f"`%{special.name.lower()}`" for special in layout.Special)}.
 - A branch takes a label or the number of an instruction.
 """
@@ -138,7 +141,8 @@ def _modifiers() -> Iterator[str]:
     yield ""
     yield "In any order, except that copies name the destination first. The core executes `copy_block` and `copy_rows` without swizzle or"
     yield "with one that the configuration has (`.128B` with `copy_swizzles`, any with `tensors` too), copies with a reduction only into"
-    yield "global memory and where the configuration has `reductions`; the others are encoded and raise UNSUPPORTED. With `.t1`, B lies in"
+    yield "global memory and where the configuration has `reductions`; the others are encoded and raise UNSUPPORTED. Segments have"
+    yield "the same swizzles, those of shared memory only. With `.t1`, B lies in"
     yield "rows of k: thread n's address is that of the first element of column n, and uniform register `ur4` of address `ur4:rf290:imm`"
     yield "holds the distance of the rows, in elements of the segment: a multiple of 16 bytes below the size of shared memory. Columns and,"
     yield "with `.kb` and `.sum`, words along k are taken one by one, and slices are outermost, also with `.kin`: the sums are the same,"

@@ -89,6 +89,7 @@ class Decoder:
         decoded.mask = modifier("copy.mask") if multicasts else None        # uniform register
         decoded.space = Space(modifier("segment.space"))
         decoded.element_shift = modifier("segment.element_shift")
+        decoded.swizzle = Swizzle(modifier("segment.swizzle"))
         if opcode in THREAD_KINDS:
             decoded.operation = self._thread(decoded, modifier)
         elif opcode is Opcode.MATRIX:
@@ -115,14 +116,14 @@ class Decoder:
             kind=kind, function=AluFunction.MOV if decoded.function is None else decoded.function,
             compare=decoded.compare, unsigned=decoded.unsigned,
             access=access, space=Space.SHARED,
-            element_shift=0, guard=decoded.guard, guard_negate=decoded.guard_negate, dst=decoded.dst, a=decoded.a,
+            element_shift=0, swizzle=Swizzle.NONE, guard=decoded.guard, guard_negate=decoded.guard_negate, dst=decoded.dst, a=decoded.a,
             b=decoded.b, c=decoded.c, value=0, pc=0,
             b_is_register=decoded.special is None and decoded.b_source == OperandSource.REGISTER.value)
 
     def _matrix(self, decoded: SimpleNamespace, modifier: Callable[[str], int]) -> SimpleNamespace:
         return SimpleNamespace(
             product=decoded.dst, factor_word=(decoded.c - FIRST_FACTOR_REGISTER) // self.cfg.numbers_per_word,
-            offset_register=decoded.a - FIRST_FACTOR_REGISTER, base=0, element_shift=0, columns=None, lanes=None,
+            offset_register=decoded.a - FIRST_FACTOR_REGISTER, base=0, element_shift=0, swizzle=Swizzle.NONE, columns=None, lanes=None,
             a_signed=modifier("matrix.a_signed"), b_signed=modifier("matrix.b_signed"),
             k_length=modifier("matrix.k_length"), order=LoopOrder(modifier("matrix.order")),
             zero=modifier("matrix.zero"), ka=modifier("matrix.ka"), ka_interleaved=modifier("matrix.ka_interleaved"),

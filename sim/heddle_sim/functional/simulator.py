@@ -10,7 +10,7 @@ from heddle.config import Config
 from heddle.constants import BARRIERS, SEGMENTS, UNIFORM_PREDICATES, UNIFORM_REGISTERS
 from heddle.errors import UsageError
 from heddle.interfaces.layouts import PC_BITS
-from heddle.isa.encoding import GUARD_ALWAYS, Opcode, Space, Special
+from heddle.isa.encoding import GUARD_ALWAYS, Opcode, Space, Special, Swizzle
 from heddle.isa.error_codes import ErrorCode
 
 from ..golden.thread import ThreadError, ThreadState, active_threads, execute
@@ -52,7 +52,7 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
         Uniform registers.
     uniform_predicates : bool [7]
         Uniform predicates.
-    segments : list of (base, Space, element_shift)
+    segments : list of (base, Space, element_shift, Swizzle)
         Segment table.
     pending : int64 [16]
         Pending bytes of each barrier.
@@ -76,7 +76,7 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
         self.state.memory = memory
         self.uniform = np.zeros(UNIFORM_REGISTERS, np.uint32)
         self.uniform_predicates = np.zeros(UNIFORM_PREDICATES, bool)
-        self.segments = [(0, Space.SHARED, 0)] * SEGMENTS
+        self.segments = [(0, Space.SHARED, 0, Swizzle.NONE)] * SEGMENTS
         self.pending = np.zeros(BARRIERS, np.int64)
         self.instructions = [0] * cfg.instruction_words
         self._end = 0
@@ -217,7 +217,7 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
     _commit_group = _wait_group = _wait
 
     def _segment(self, instruction: SimpleNamespace) -> None:
-        self.segments[instruction.dst] = (self._b(instruction), instruction.space, instruction.element_shift)
+        self.segments[instruction.dst] = (self._b(instruction), instruction.space, instruction.element_shift, instruction.swizzle)
 
     # -- uniform instructions ---------------------------------------------------------------
 
@@ -248,8 +248,8 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
         return multiply(self.state, operation)
 
     def _address(self, instruction: SimpleNamespace, operation: SimpleNamespace) -> tuple[int, Space]:
-        """Base address with the scaled immediate, and space, of the segment in field b; sets the element size of the operation."""
-        base, space, shift = self.segments[instruction.b]
+        """Base address with the scaled immediate, and space, of the segment in field b; sets element size and swizzle of the operation."""
+        base, space, shift, operation.swizzle = self.segments[instruction.b]
         operation.element_shift = shift
         return (base + (instruction.imm << shift)) & _WORD, space
 

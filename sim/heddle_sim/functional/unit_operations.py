@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS
+from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS, ROW_BYTES
 from heddle.interfaces.layouts import CopyKind
 from heddle.isa.encoding import Reduction, Space, Swizzle
 from heddle.isa.error_codes import ErrorCode
@@ -45,13 +45,17 @@ def multiply(state: ThreadState, operation: SimpleNamespace) -> tuple[list[tuple
         addresses = first.astype(np.int64)[:, None] + np.arange(rows) * operation.pitch
         if operation.pitch % BANK_BYTES or (operation.int16 and (addresses % 2).any()) or addresses.max() >= cfg.shared_bytes:
             return _multiply_step_by_step(state, operation)
-        b = state.shared[addresses[:, :, None] + np.arange(1 + operation.int16)].reshape(
+        b = state.shared[swizzled(addresses, operation.swizzle)[:, :, None] + np.arange(1 + operation.int16)].reshape(
             len(columns), slices, words_of_slice, cfg.dot)
         _accumulate(state, operation, b, columns, position, numbers)
         return errors, len(columns) * slices * words_of_slice * cfg.passes(1 + operation.int16)
     addresses = (first[:, None] + np.arange(slices * words_of_slice, dtype=np.uint32) * np.uint32(cfg.dot)).astype(np.int64)
     if ((addresses % cfg.dot != 0) | (addresses >= cfg.shared_bytes)).any():
         return _multiply_step_by_step(state, operation)
+    if operation.swizzle is not Swizzle.NONE:
+        if (addresses[:, 0] // ROW_BYTES != addresses[:, -1] // ROW_BYTES).any():
+            return _multiply_step_by_step(state, operation)
+        addresses = swizzled(addresses, operation.swizzle)
 
     # k of a column: slices, lanes along k, elements; each lane has its part of it, slice by slice.
     b = state.shared[addresses[:, :, None] + np.arange(cfg.dot)].reshape(len(columns), slices, words_of_slice, cfg.dot)

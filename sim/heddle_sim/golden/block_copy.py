@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from types import SimpleNamespace
+from typing import TypeVar
 
 import numpy as np
 from heddle.config import Config
@@ -13,13 +14,14 @@ from heddle.isa.encoding import Reduction, Space, Swizzle
 from heddle.isa.error_codes import ErrorCode
 from heddle.isa.tensor_descriptor import FLOAT_FORMATS, TensorFormat
 from heddle.isa.tensor_rules import REDUCTION_FORMATS
-from heddle.tmau.swizzle import swizzles
+from heddle.lib.swizzle import swizzles
 
 from .reductions import reduce_elements
 
 __all__ = ["CopyOperation", "CopyResult", "burst_ranges", "check_copy", "copy_block", "swizzled"]
 
 _WORD = 0xFFFFFFFF
+Address = TypeVar("Address", int, np.ndarray)
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,7 @@ def _unsupported(cfg: Config, operation: CopyOperation | SimpleNamespace) -> tup
     return None
 
 
-def swizzled(address: np.ndarray, swizzle: Swizzle = Swizzle.B128) -> np.ndarray:
+def swizzled(address: Address, swizzle: Swizzle = Swizzle.B128) -> Address:
     """Swizzled byte address of shared memory (integer or array): 1, 2 or 3 bits from bit 4 on (32B, 64B, 128B) XOR as many bits from
     bit 7 on.
     """

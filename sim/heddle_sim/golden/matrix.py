@@ -4,9 +4,11 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import numpy as np
-from heddle.constants import BANK_BYTES, PRODUCT_REGISTERS
-from heddle.isa.encoding import LoopOrder
+from heddle.constants import BANK_BYTES, PRODUCT_REGISTERS, ROW_BYTES
+from heddle.isa.encoding import LoopOrder, Swizzle
 from heddle.isa.error_codes import ErrorCode
+
+from .block_copy import swizzled
 
 __all__ = ["MatrixOperation", "MatrixResult", "column_of", "column_steps", "group_lanes", "matrix_steps", "multiply"]
 
@@ -27,6 +29,7 @@ class MatrixOperation:
     offset_register: int = 0
     base: int = 0
     element_shift: int = 0
+    swizzle: Swizzle = Swizzle.NONE
     a_signed: int = 1
     b_signed: int = 1
     k_length: int = 0
@@ -55,12 +58,12 @@ class MatrixResult:
         Code, program counter and operand of each report, in order.
     steps : list of dict of int to int
         For each executed step, in order: position in the group to shared address of the word of B. With transpose each step has one
-        word. With ``lane_sum`` the key is the PE of the word.
+        word, or byte. With ``lane_sum`` the key is the PE of the word. Where the swizzle put it.
     unfinished : dict of int to int
         Words of the step that an error ended, up to the word with the error.
     pieces : list of list of int
-        With transpose: shared addresses of the 16-byte pieces that are fetched together, one for each row. Neighbouring columns in the
-        same pieces share the fetch.
+        With transpose: shared addresses of the 16-byte pieces that are fetched together, one for each row, where the swizzle put them.
+        Neighbouring columns in the same pieces share the fetch.
     """
 
     products: np.ndarray
@@ -140,17 +143,17 @@ def multiply(products: np.ndarray, factors: np.ndarray, shared: np.ndarray, oper
         if _beyond(result, operation, register):
             continue
         if operation.lane_sum:
-            first = operation.base + (offsets[index] << operation.element_shift) + (number * threads + 4 * quad) * dot
-            words = {part: (first + part * dot) & 0xFFFFFFFF for part in range(4)}
+            first = (number * threads + 4 * quad) * dot
+            places = {part: (_column(operation, offsets, index), first + part * dot) for part in range(4)}
         else:
-            words = _words(operation, offsets, index, number, dot)
-        read = {}
-        for position, address in words.items():
-            read[position] = address
-            if address % dot or address >= len(shared):
-                code = ErrorCode.MISALIGNED if address % dot else ErrorCode.OUT_OF_RANGE
+            places = _words(operation, offsets, index, number, dot)
+        words: dict[int, int] = {}
+        for position, (column, distance) in places.items():
+            address = (column + distance) & 0xFFFFFFFF
+            words[position] = swizzled(address, operation.swizzle)
+            if code := _word_error(operation, column, distance, dot, len(shared)):
                 result.errors.append((code, operation.pc, address))
-                result.unfinished.update(read)
+                result.unfinished.update(words)
                 return result
         result.steps.append(words)
         zero = operation.zero and number == quad == 0
@@ -183,12 +186,12 @@ def _multiply_columns(result: MatrixResult, factors: np.ndarray, shared: np.ndar
         if _beyond(result, operation, register):
             continue
         row = (number * words_of_slice + word) * _rows(operation, dot)
-        address = (operation.base + (offsets[column] << operation.element_shift) + row * operation.pitch) & 0xFFFFFFFF
+        address = (_column(operation, offsets, column) + row * operation.pitch) & 0xFFFFFFFF
         if error := _fetch_piece(result, operation, address, dot, len(shared)):
             result.errors.append((error[0], operation.pc, error[1]))
             return
         position = word if operation.lane_sum else a * lanes_b + word
-        result.steps.append({position: address})
+        result.steps.append({position: swizzled(address, operation.swizzle)})
         execute = _total if operation.lane_sum else _step
         execute(result.products, factors, shared, operation, register, number, {position: address}, operation.zero and number == word == 0)
 
@@ -199,17 +202,33 @@ def _parts(operation: MatrixOperation | SimpleNamespace) -> list[tuple[int, int,
     return [(index, number, quad) for index, number in matrix_steps(operation) for quad in quads]
 
 
-def _words(operation: MatrixOperation | SimpleNamespace, offsets: list[int], index: int, number: int, dot: int) -> dict[int, int]:
-    """Address of the word of every occupied position: columns first, then along k."""
+def _column(operation: MatrixOperation | SimpleNamespace, offsets: list[int], column: int) -> int:
+    """Address of the first word of a column, or of its element in the first row with transpose."""
+    return (operation.base + (offsets[column] << operation.element_shift)) & 0xFFFFFFFF
+
+
+def _word_error(operation: MatrixOperation | SimpleNamespace, column: int, distance: int, dot: int, size: int) -> ErrorCode | None:
+    """Error of the word ``distance`` bytes behind the address of its column, before any swizzle; or ``None``."""
+    address = (column + distance) & 0xFFFFFFFF
+    if address % dot:
+        return ErrorCode.MISALIGNED
+    if address >= size:
+        return ErrorCode.OUT_OF_RANGE
+    inside = operation.swizzle == Swizzle.NONE or column % ROW_BYTES + distance < ROW_BYTES
+    return None if inside else ErrorCode.PANEL_RANGE
+
+
+def _words(operation: MatrixOperation | SimpleNamespace, offsets: list[int], index: int, number: int,
+           dot: int) -> dict[int, tuple[int, int]]:
+    """The word of every occupied position, columns first, then along k: address of its column, and its distance from there."""
     ka, kb = operation.ka + 1, operation.kb + 1
     words = {}
     for a in range(ka):
         column = column_of(operation, a, index)
         if column is None or not operation.columns[column]:
             continue
-        first = operation.base + (offsets[column] << operation.element_shift) + number * kb * dot
         for b in range(kb):
-            words[a * group_lanes(operation)[1] + b] = (first + b * dot) & 0xFFFFFFFF
+            words[a * group_lanes(operation)[1] + b] = _column(operation, offsets, column), (number * kb + b) * dot
     return words
 
 
@@ -231,18 +250,20 @@ def _fetch_piece(result: MatrixResult, operation: MatrixOperation | SimpleNamesp
     for place in (pitch, address, last):
         if place >= size:
             return ErrorCode.OUT_OF_RANGE, place
-    piece = [address // BANK_BYTES * BANK_BYTES + row * pitch for row in range(_rows(operation, dot))]
+    piece = [swizzled(address // BANK_BYTES * BANK_BYTES + row * pitch, operation.swizzle) for row in range(_rows(operation, dot))]
     if not result.pieces or result.pieces[-1] != piece:
         result.pieces.append(piece)
     return None
 
 
 def _column_bytes(shared: np.ndarray, operation: MatrixOperation | SimpleNamespace, address: int, dot: int) -> np.ndarray:
-    """The ``dot`` bytes of a column that a step multiplies."""
+    """The ``dot`` bytes of a column that a step multiplies: those from ``address``, or with transpose one in each row, ``address`` without
+    swizzle.
+    """
     if not operation.transpose:
         return shared[address:address + dot]
     size = 1 + operation.int16
-    rows = address + np.arange(_rows(operation, dot)) * operation.pitch
+    rows = swizzled(address + np.arange(_rows(operation, dot)) * operation.pitch, operation.swizzle)
     return shared[rows[:, None] + np.arange(size)].reshape(-1)
 
 

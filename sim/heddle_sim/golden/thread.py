@@ -8,9 +8,11 @@ import numpy as np
 from heddle.config import Config
 from heddle.constants import PREDICATES
 from heddle.interfaces.layouts import ThreadKind
-from heddle.isa.encoding import ACCESS_BYTES, GUARD_ALWAYS, Access, AluFunction, CompareFunction, Space
+from heddle.isa.encoding import ACCESS_BYTES, GUARD_ALWAYS, Access, AluFunction, CompareFunction, Space, Swizzle
 from heddle.isa.error_codes import ErrorCode
 from numpy.typing import ArrayLike
+
+from .block_copy import swizzled
 
 __all__ = ["ThreadState", "ThreadError", "alu", "compare", "execute", "narrow", "active_threads"]
 
@@ -142,7 +144,8 @@ def active_threads(state: ThreadState, guard: int, negate: int) -> np.ndarray:
 
 
 def execute(state: ThreadState, operation: SimpleNamespace) -> list[ThreadError]:
-    """Execute one operation (fields of ``thread_operation_layout`` as attributes) on ``state``; returns its errors.
+    """Execute one operation (fields of ``thread_operation_layout`` as attributes, ``swizzle`` a ``Swizzle``) on ``state``; returns its
+    errors. An address of a swizzled tile is checked as it is, and names the byte that the swizzle moved away from there.
 
     ``access`` V4 of kind ALU selects four registers; NARROW and SCALE always have V4.
 
@@ -207,17 +210,19 @@ def _access(state: ThreadState, operation: SimpleNamespace, kind: ThreadKind, ac
         slots = min(cfg.thread_slots, cfg.threads)
         first = np.flatnonzero(active & ((addresses % size != 0) | (addresses >= limit)))[0]
         active = active & (np.arange(cfg.threads) < first // slots * slots)
-    memory = state.shared if space is Space.SHARED else state.memory
+    memory, places = state.memory, addresses
+    if space is Space.SHARED:
+        memory, places = state.shared, swizzled(addresses, Swizzle(operation.swizzle))
     threads = np.flatnonzero(active)
     missing = threads[addresses[threads] + size > len(memory)]
     if kind is ThreadKind.STORE:
         threads = threads[addresses[threads] + size <= len(memory)]
-        _store(state, operation.c, memory, threads, addresses[threads], size)
+        _store(state, operation.c, memory, threads, places[threads], size)
         return [ThreadError(ErrorCode.AXI_WRITE, operation.pc, int(addresses[t])) for t in missing] + errors
     if len(missing):
         return [ThreadError(ErrorCode.AXI_READ, operation.pc, int(addresses[missing[0]]))]
     if not errors:
-        _load(state, operation.dst, memory, threads, addresses[threads], access)
+        _load(state, operation.dst, memory, threads, places[threads], access)
     return errors
 
 

@@ -30,7 +30,7 @@ from heddle.isa.encoding import (
 from heddle.isa.error_codes import ErrorCode
 from heddle.isa.issue_rules import CHECKS
 from heddle.isa.tensor_descriptor import MAX_RANK, TensorMode
-from heddle.tmau.swizzle import swizzles
+from heddle.lib.swizzle import swizzles
 
 from .fields import FIELDS, opcode_of
 
@@ -176,15 +176,30 @@ def _element_shift(value: int, word: int, cfg: Config | None) -> str | None:
     return "at most 16 bytes" if _get(word, "modifiers.segment.element_shift") > 4 else None
 
 
+def _unknown(cfg: Config | None) -> list[str]:
+    """Modifiers of the swizzles that the configuration lacks."""
+    known = tuple(Swizzle) if cfg is None else (Swizzle.NONE, *swizzles(cfg))
+    return [f".{mode.name[1:]}B" for mode in Swizzle if mode not in known]
+
+
+def _swizzle(value: int, word: int, cfg: Config | None) -> str | None:
+    mode = Swizzle(_get(word, "modifiers.segment.swizzle"))
+    if mode is Swizzle.NONE:
+        return None
+    if _get(word, "modifiers.segment.space") != Space.SHARED.value:
+        return "a segment without swizzle unless it is .shared"
+    missing = _unknown(cfg)
+    return f"a segment without {', '.join(missing)}" if f".{mode.name[1:]}B" in missing else None
+
+
 def _plain_copy(value: int, word: int, cfg: Config | None) -> str | None:
     swizzle, reduction = (_get(word, f"modifiers.copy.{name}") for name in ("swizzle", "reduction"))
-    known = tuple(Swizzle) if cfg is None else (Swizzle.NONE, *swizzles(cfg))
+    missing = _unknown(cfg)
     defined = reduction in {member.value for member in Reduction}
     reduces = (cfg is None or cfg.reductions) and defined and _get(word, "modifiers.copy.destination") == Space.GLOBAL.value
-    if Swizzle(swizzle) in known and (reduces or reduction == Reduction.NONE.value):
+    if f".{Swizzle(swizzle).name[1:]}B" not in missing and (reduces or reduction == Reduction.NONE.value):
         return None
     allowed = "without reduction" if cfg and not cfg.reductions else "without reduction, or with a defined one into global memory"
-    missing = [f".{mode.name[1:]}B" for mode in Swizzle if mode not in known]
     return f"a copy {allowed}" + (f", and without {', '.join(missing)}" if missing else "")
 
 
@@ -266,6 +281,7 @@ _FUNCTIONS = {
     "store_access": _one_of("modifiers.memory.access", set(Access) - {Access.S8, Access.S16}, "an access of a store"),
     "element_shift": _element_shift,
     "rank": _all_zero(["modifiers.segment.rank"], "rank 1"),
+    "swizzle": _swizzle,
     "element": _element,
     "transpose": _transpose,
     "merges": _merges,

@@ -79,6 +79,10 @@ def _optional(enumeration: type[Enum], field: str, spell: Callable[[str], str] =
     return {"" if member.name == "NONE" else spell(member.name): {field: member.value} for member in enumeration}
 
 
+def _swizzles(field: str) -> dict[str, dict[str, int]]:
+    return _optional(Swizzle, field, lambda name: name[1:] + "B")
+
+
 def _ka() -> dict[str, dict[str, int]]:
     ka, interleaved = "modifiers.matrix.ka", "modifiers.matrix.ka_interleaved"
     tokens = {f"ka{n}": {ka: n - 1, interleaved: 0} for n in range(1, 5)}
@@ -123,8 +127,7 @@ def _copy() -> tuple[Choice, ...]:
     """What ``copy_block`` and ``copy_rows`` have in common."""
     return (
         *_spaces(),
-        Choice("swizzle", "swizzle of the shared-memory address",
-               _optional(Swizzle, _COPY + "swizzle", lambda name: name[1:] + "B"), ""),
+        Choice("swizzle", "swizzle of the shared-memory address", _swizzles(_COPY + "swizzle"), ""),
         _reduction(),
         Choice("format", "elements of a reduction",
                {"": {_COPY + "format": TensorFormat.U8.value}}
@@ -153,6 +156,7 @@ MODIFIERS: dict[str, tuple[Choice | Flags, ...]] = {
                {f"b{8 << shift}": {_SEGMENT + "element_shift": shift} for shift in range(5)}, "b8", shown=True),
         Choice("rank", "dimensions",
                {f"d{rank}": {_SEGMENT + "rank": rank - 1} for rank in range(1, 6)}, "d1", shown=True),
+        Choice("swizzle", "swizzle of a tile in shared memory", _swizzles(_SEGMENT + "swizzle"), ""),
     ),
     "copy": _copy(),
     "block": (*_copy(), _multicast()),

@@ -8,8 +8,8 @@ pixels, channels and outputs need no code. What lies outside a tensor is filled 
 
 Four slots of shared memory hold the operands of a step each. While ``mm`` works on step i, the threads load the rows of step i + 1 into
 the other half of the factor registers. The copies of the next two steps are under way. That load waits for ``mm`` of step i - 1,
-whose slot is then free for the copies of step i + 3. A finished tile goes to one of two staging areas, swizzled so that
-the threads meet different banks. From there it goes to the result, while ``mm`` works on the next one.
+whose slot is then free for the copies of step i + 3. A finished tile goes to one of two staging areas. From there it goes to
+the result, while ``mm`` works on the next one. Rows of slots and staging areas that would meet in a bank are swizzled.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ConvolutionKernel(Kernel):
     The program is a ring of four blocks, one for each slot. What happens once a tile or once a row of the filter stands behind them. It
     returns to the block that uniform register ``block`` or ``back`` names. Uniform predicates: up0 tile parity, up2 scratch, up3 a
     tile waits to be stored, up4 nothing is left but that, up5 first step of a tile, up6 last piece of the channels. Thread
-    predicates: p1 columns of the tile, p2 none. Segment ur0: shared memory.
+    predicates: p1 columns of the tile, p2 none. Segments: ur0 slots, ur1 staging areas, with their swizzles.
 
     ``stage_count``: staging areas, 2 or 1. ``most_blocks``: 16-byte blocks of channels in a row of a slot, at most. Raises ``ValueError``
     where the configuration lacks a feature, ``Unfit`` where the slots do not fit shared memory.
@@ -84,13 +84,13 @@ class ConvolutionKernel(Kernel):
         check_regions(cfg, [*(Region(f"{name} of slot {slot}", place(slot), self.half_bytes) for slot in range(_SLOTS)
                               for name, place in (("pixels", self.a_place), ("weights", self.b_place))),
                             *(Region(f"stage {index}", self.stages[index], self.stage_bytes) for index in range(stage_count))])
-        self.maps = shape.maps(threads, self.row_bytes, threads, self.result_row // 4, _SWIZZLES[self.result_row])
+        self.swizzle, self.result_swizzle = (_SWIZZLES.get(row, "none") for row in (self.row_bytes, self.result_row))
+        self.maps = shape.maps(threads, self.row_bytes, threads, self.result_row // 4, (self.swizzle, self.result_swizzle))
         self.shares = share_out(cfg.cores, shape.pixels, shape.outputs, threads)
         self.column_blocks = max(-(-share.columns // threads) for share in self.shares)
         self.ragged = shape.outputs % threads != 0
         self.steps = self.pieces * shape.positions
-        self.tid, self.offset_a, self.scratch = (2 * threads + index for index in range(3))
-        self.result_places = self.scratch + 4               # of the blocks of a row of a staged part
+        self.tid, self.offset_a, self.result_place, self.scratch = (2 * threads + index for index in range(4))
         self.offset_b = cfg.registers - 1
         self.text = KernelText(self._names())
 
@@ -221,7 +221,7 @@ class ConvolutionKernel(Kernel):
         used = min(self.cfg.threads, round_up(self.shape.outputs, 4)) // 4
         for quad in range(used):
             part, block = divmod(quad, blocks)
-            text(f"    st.v4 ur0:r{self.result_places + block}:{self.stages[tile] + part * part_bytes}, "
+            text(f"    st.v4 ur1:r{self.result_place}:{self.stages[tile] + part * part_bytes + BANK_BYTES * block}, "
                  f"r{tile * self.cfg.threads + 4 * quad}")
         text("    wait.thread", f"    umov {{from}}, {self.stages[tile]}")
         for part in range(-(-used // blocks)):
@@ -262,21 +262,13 @@ class ConvolutionKernel(Kernel):
         text(f"    mov r{self.tid}, %tid")
         write_scaled(text, self.offset_a, self.tid, 1, self.row_bytes, self.scratch)
         text(f"    mov r{self.offset_b}, r{self.offset_a}")
-        self._write_result_places()
-        text("    segment.shared.b8.d1 ur0, 0")
+        text(f"    shl r{self.result_place}, r{self.tid}, {self.result_row.bit_length() - 1}")
+        for number, swizzle in enumerate((self.swizzle, self.result_swizzle)):
+            text(f"    segment.shared.b8.d1{'' if swizzle == 'none' else f'.{swizzle}'} ur{number}, 0")
         self._choose_columns()
         text("    usetp.eq up5, {tile}, {tile}")
         self._choose_piece()
         self.load_rows(0)
-
-    def _write_result_places(self) -> None:
-        """Where the blocks of the row of thread t lie in a staged part: block j at j XOR (row of shared memory), as the swizzle has it."""
-        text, row = self.text, self.scratch + 3
-        log_row, mask = self.result_row.bit_length() - 1, {16: 0, 32: 1, 64: 3, 128: 7}[self.result_row]
-        text(f"    shl r{row}, r{self.tid}, {log_row}", f"    shr r{self.scratch}, r{row}, 7",
-             f"    and r{self.scratch}, r{self.scratch}, {mask}", f"    shl r{self.scratch}, r{self.scratch}, 4",
-             f"    add r{row}, r{row}, r{self.scratch}")
-        text(*(f"    xor r{self.result_places + block}, r{row}, {BANK_BYTES * block}" for block in range(self.result_row // BANK_BYTES)))
 
     def _choose_columns(self) -> None:
         if self.ragged:

@@ -1,7 +1,8 @@
 """Gather of a tile of A from shared memory: every thread reads 16 bytes of its own row, from a plain or a swizzled tile.
 
 Rows of 128 bytes lie one behind the other. In the plain layout the pieces that threads want at a time lie in one bank. With the
-128-byte swizzle of the copy, piece p of row r lies at p XOR (r mod 8). Eight neighbouring threads then meet eight banks.
+128-byte swizzle of the copy, piece p of row r lies at p XOR (r mod 8). Eight neighbouring threads then meet eight banks. The segment
+has the swizzle of the copy, so that the threads read as from the plain layout.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from heddle.config import Config, ConfigError
 from heddle.constants import BANK_BYTES, BANKS, ROW_BYTES
 from heddle.isa.encoding import Swizzle
-from heddle.tmau.swizzle import swizzles
+from heddle.lib.swizzle import swizzles
 
 from ..isa.features import lacking
 from .kernel import Kernel
@@ -60,20 +61,15 @@ class GatherKernel(Kernel):
 
     def write(self) -> list[KernelText]:
         """See ``Kernel``."""
-        nbytes, swizzled = self.cfg.threads * ROW_BYTES, self.problem.swizzled
+        nbytes, swizzle = self.cfg.threads * ROW_BYTES, ".128B" if self.problem.swizzled else ""
         text = KernelText(())
         text(
             f"barrier.expect b0, {nbytes}", "umov ur2, 0",
-            f"copy_block.shared.global{'.128B' if swizzled else ''} ur2, ur0, {nbytes // BANK_BYTES}, b0",
+            f"copy_block.shared.global{swizzle} ur2, ur0, {nbytes // BANK_BYTES}, b0",
             "mov r0, %tid", f"shl r1, r0, {ROW_BYTES.bit_length() - 1}",
-            f"and r2, r0, {BANKS - 1}", f"shl r2, r2, {BANK_BYTES.bit_length() - 1}",      # what the swizzle does in the thread's row
-            "segment.shared.b8.d1 ur2, 0", "segment.global.b8.d1 ur3, ur1", "barrier.wait b0",
+            f"segment.shared.b8.d1{swizzle} ur2, 0", "segment.global.b8.d1 ur3, ur1", "barrier.wait b0",
         )
         for piece in range(SLICES):
-            register, offset = _FIRST + 4 * piece, BANK_BYTES * piece
-            if swizzled:
-                text(f"xor r3, r2, {offset}", "add r3, r3, r1", f"ld.v4 r{register}, ur2:r3:0")
-            else:
-                text(f"ld.v4 r{register}, ur2:r1:{offset}")
+            text(f"ld.v4 r{_FIRST + 4 * piece}, ur2:r1:{BANK_BYTES * piece}")
         text(*(f"st.v4 ur3:r1:{BANK_BYTES * piece}, r{_FIRST + 4 * piece}" for piece in range(SLICES)), "halt")
         return [text]

@@ -23,8 +23,3 @@ def test_mode_message():
     modes = "SliceMode.NONE, SliceMode.FORWARD, SliceMode.REVERSE, SliceMode.FULL"
     with pytest.raises(ValueError, match=f"^mode must be one of {modes}, not 'x'"):
         RegisterSlice(8, "x")
-
-
-def test_drops_message():
-    with pytest.raises(ValueError, match="^drops must be false with mode = SliceMode.FORWARD, not True"):
-        RegisterSlice(8, SliceMode.FORWARD, drops=True)

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from heddle import load_config
 from heddle.datapath.pe import PE
-from heddle.isa.encoding import LoopOrder
+from heddle.isa.encoding import LoopOrder, Space, Swizzle
 from heddle.isa.error_codes import ErrorCode
+from heddle.isa.tensor_descriptor import SWIZZLE_BYTES
 from heddle.lib.adder_tree import AdderTree
 from heddle.matrix.unit import MatrixUnit
+from heddle_sim.golden.block_copy import CopyOperation, copy_block
 from heddle_sim.golden.matrix import MatrixOperation, matrix_steps, multiply
 from heddle_sim.toolchain.cocotb_runner import run_bench
 from heddle_verif.variants.bench_cases import bench_cases
@@ -26,7 +28,7 @@ CONFIGS = {
 
 
 PART = ("profile=(banks|free)|repeats|every_merge|first_step|errors|stop_discards|transposed_once|transposed_errors|"
-        "no_bubbles/order=SLICES_OUTER|writes_between_steps")
+        "no_bubbles/order=SLICES_OUTER|writes_between_steps|swizzled_tiles")
 
 
 @bench_cases(PART, *CONFIGS)
@@ -34,7 +36,7 @@ def test_matrix_unit(name, test_filter, simulator, seed):
     cfg = CONFIGS[name]
     filters = "profile=(banks|operations)|repeats|every_merge|first_step|errors" if name in ("plain", "far") else test_filter
     summary = run_bench(MatrixUnit(cfg), bench="heddle_verif.bench.matrix", cfg=cfg, simulator=simulator, seed=seed, test_filter=filters)
-    assert summary["tests"] == {None: 19, PART: 12}.get(filters, 7)
+    assert summary["tests"] == {None: 20, PART: 13}.get(filters, 7)
 
 
 @pytest.mark.nightly
@@ -150,6 +152,49 @@ def test_golden_errors():
     result = multiply(products, factors, shared, operation(base=TINY.shared_bytes - 64, offset_register=last))
     assert result.errors == [(ErrorCode.OUT_OF_RANGE, 0, TINY.shared_bytes)]
     assert len(result.addresses) == 1
+
+
+@pytest.mark.parametrize("swizzle", [Swizzle.B32, Swizzle.B64, Swizzle.B128])
+@pytest.mark.parametrize("merge", [{}, {"ka": 1, "kb": 1}, {"kb": 3, "kb_destination": 2}, {"lane_sum": 1}])
+@pytest.mark.parametrize("transpose", [0, 1])
+def test_golden_reads_what_a_copy_swizzled(swizzle, merge, transpose):
+    """A tile that a copy wrote with a swizzle gives A x B: columns of B in its rows, or with transpose rows of k [S0.8, S1.8]."""
+    products, factors, shared = state()
+    lanes_b, words = (1, 2, 4, 4)[merge.get("kb", 0)], TINY.threads if merge.get("lane_sum") else merge.get("kb", 0) + 1
+    span, slices = SWIZZLE_BYTES[swizzle.value], min(3, SWIZZLE_BYTES[swizzle.value] // (words * TINY.dot))
+    k = slices * words * TINY.dot
+    tile = np.random.default_rng(span).integers(0, 256, (k if transpose else TINY.threads, span), np.uint8)
+    base, blocks = 5 * 128, tile.size // 16
+    assert not copy_block(TINY, CopyOperation(Space.SHARED, Space.GLOBAL, base, 0, blocks, swizzle=swizzle), shared, tile.ravel()).errors
+    b = (tile[:, :TINY.threads] if transpose else tile[:, :k].T).view(np.int8).astype(int)         # [k, columns]
+    factors.reshape(TINY.threads, -1).view("<u4")[:, -1] = np.arange(TINY.threads) * (1 if transpose else span)
+    fields = {"product": 8, "factor_word": 3, "k_length": slices - 1, "base": base, "offset_register": TINY.factor_registers - 1,
+              "transpose": transpose, "pitch": span, **merge}
+    result = multiply(products, factors, shared, operation(**fields, swizzle=swizzle))
+    assert not result.errors
+    a = factors[:, 3:3 + slices].view(np.int8).astype(int)                                     # [threads, slices, dot]
+    if merge.get("lane_sum"):
+        expected = a.transpose(1, 0, 2).reshape(-1) @ b
+        assert (result.products[0, 8:8 + TINY.threads] == expected).all()
+    else:
+        ka, size = merge.get("ka", 0) + 1, lanes_b * (1, 2, 4, 4)[merge.get("ka", 0)]
+        length = TINY.threads // ka
+        for lane in range(0, TINY.threads, lanes_b):
+            row = a[lane:lane + words].transpose(1, 0, 2).reshape(-1)
+            columns = np.arange(length) + lane % size // lanes_b * length
+            assert (result.products[lane + merge.get("kb_destination", 0), 8:8 + length] == row @ b[:, columns]).all()
+    assert (multiply(products, factors, shared, operation(**fields)).products != result.products).any()
+
+
+def test_golden_panels():
+    """A column of a swizzled tile ends in its row of shared memory; the error is where it goes on, without swizzle."""
+    products, factors, shared = state()
+    fields = {"offset_register": TINY.factor_registers - 1, "swizzle": Swizzle.B128, "columns": np.arange(TINY.threads) == 5, "k_length": 3}
+    assert not multiply(products, factors, shared, operation(base=48, **fields)).errors
+    result = multiply(products, factors, shared, operation(base=56, **fields))        # column 5 begins at 376
+    assert result.errors == [(ErrorCode.PANEL_RANGE, 0, 384)]
+    assert result.addresses == [376 ^ 2 << 4, 380 ^ 2 << 4] and result.unfinished == {0: 384 ^ 3 << 4}
+    assert not multiply(products, factors, shared, operation(base=56, **fields | {"swizzle": Swizzle.NONE})).errors
 
 
 def test_steps_in_loop_order():

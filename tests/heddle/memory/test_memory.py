@@ -9,20 +9,13 @@ from heddle.memory.shared_memory import SharedMemory
 from heddle_sim.toolchain.cocotb_runner import run_bench
 
 
-@pytest.mark.parametrize("readers, writers, shared_writes, far", [
-    (3, 2, 8, False), pytest.param(1, 1, 8, False, marks=pytest.mark.variant), (3, 2, 1, False),
-    pytest.param(3, 2, 1, True, marks=pytest.mark.variant)])
-def test_shared_memory(readers, writers, shared_writes, far, simulator, seed):
-    cfg = load_config("tiny").replace(shared_writes=shared_writes, far_registers=far)
+@pytest.mark.parametrize("readers, writers, shared_writes", [
+    pytest.param(3, 2, 8, marks=pytest.mark.smoke), pytest.param(1, 1, 8, marks=pytest.mark.variant), (3, 2, 1),
+    pytest.param(4, 3, 8, marks=pytest.mark.variant)])
+def test_shared_memory(readers, writers, shared_writes, simulator, seed):
+    cfg = load_config("tiny").replace(shared_writes=shared_writes, bank_patience=16)
     run_bench(SharedMemory(cfg, readers, writers), bench="heddle_verif.bench.shared_memory", cfg=cfg, simulator=simulator, seed=seed,
               parameters={"readers": readers, "writers": writers})
-
-
-@pytest.mark.smoke
-def test_shared_memory_with_banks_known_ahead(simulator, seed):
-    cfg = load_config("tiny").replace(shared_writes=1, far_registers=True, fetch_words=1, thread_slots=1, thread_multipliers=1, rnn=False)
-    run_bench(SharedMemory(cfg), bench="heddle_verif.bench.shared_memory", cfg=cfg, simulator=simulator, seed=seed,
-              parameters={"readers": 3, "writers": 2})
 
 
 @pytest.mark.parametrize("ports", [{"readers": 0}, {"writers": 0}, {"readers": 1.5}])
@@ -31,10 +24,9 @@ def test_shared_memory_parameters(ports):
         SharedMemory(load_config("tiny"), **ports)
 
 
-@pytest.mark.parametrize("far, multicast", [(False, False), pytest.param(True, False, marks=pytest.mark.variant),
-                                            pytest.param(False, True, marks=pytest.mark.variant)])
-def test_barriers(far, multicast, simulator, seed):
-    cfg = load_config("tiny").without_level2(far_registers=far, multicast=multicast, cores=1 + multicast)
+@pytest.mark.parametrize("multicast", [False, pytest.param(True, marks=pytest.mark.variant)])
+def test_barriers(multicast, simulator, seed):
+    cfg = load_config("tiny").without_level2(multicast=multicast, cores=1 + multicast)
     run_bench(Barriers(cfg), bench="heddle_verif.bench.barriers", cfg=cfg, simulator=simulator, seed=seed)
 
 

@@ -9,7 +9,6 @@ from heddle.tmau.transaction_table import TransactionTable
 from heddle.tmau.unit import Tmau
 from heddle_sim.golden.block_copy import CopyOperation, burst_ranges, check_copy, copy_block
 from heddle_sim.toolchain.cocotb_runner import run_bench
-from heddle_verif.bench import replay_queue
 from heddle_verif.bench.tmau_system import CopySystem
 from heddle_verif.variants.bench_cases import bench_cases
 
@@ -22,7 +21,7 @@ CONFIGS = {
 }
 
 
-PART = "random_copies/profile=(all|banks)|alignments|stopping|rejected|limits|memory_errors/profile=all|throughput/directions=both"
+PART = "random_copies/profile=(all|banks|late)|alignments|stopping|rejected|limits|memory_errors/profile=all|throughput/directions=both"
 
 
 @bench_cases(PART, *CONFIGS)
@@ -32,18 +31,6 @@ def test_unit(name, test_filter, simulator, seed):
     run_bench(Tmau(cfg), bench="heddle_verif.bench.tmau", cfg=cfg, simulator=simulator, seed=seed, test_filter=filters)
 
 
-@pytest.mark.parametrize("depth", [2, pytest.param(4, marks=pytest.mark.smoke), 8])
-def test_replay_queue(depth, simulator, seed):
-    run_bench(replay_queue.make_unit(depth), bench="heddle_verif.bench.replay_queue", simulator=simulator, seed=seed,
-              parameters={"depth": depth}, name=f"replay_queue_{depth}")
-
-
-@pytest.mark.parametrize("depth", [0, 1, 3, 4.0])
-def test_replay_queue_depth_message(depth):
-    with pytest.raises(ValueError, match="^depth must be a power of two of at least 2, not "):
-        replay_queue.make_unit(depth)
-
-
 FAR = CONFIGS["tiny"].replace(far_registers=True)
 WITHIN = {
     "narrow": CONFIGS["tiny"].replace(tensors=False),
@@ -51,7 +38,7 @@ WITHIN = {
     "stores": CONFIGS["small"].replace(l2_kib=4, reductions=True),
     "far": FAR.replace(tensors=False),
     "one_bus": CONFIGS["tiny"].replace(tensors=False, shared_writes=1),
-    "known_ahead": CONFIGS["small"].replace(copy_within=True),
+    "small": CONFIGS["small"].replace(copy_within=True),
     "far_one_bus": FAR.replace(tensors=False, shared_writes=1),
 }
 
@@ -63,7 +50,7 @@ def test_within(simulator, seed):
 
 
 def test_within_on_one_bus(seed):
-    """Loads and copies within shared memory share the bus of ``shared_writes`` 1, whose lines are those of bank 0."""
+    """Loads and copies within shared memory share the bus of ``shared_writes`` 1: a request has one bank."""
     run_bench(Tmau(WITHIN["one_bus"]), bench="heddle_verif.bench.local_dma", cfg=WITHIN["one_bus"], simulator="icarus", seed=seed,
               parameters={"rounds": 1}, test_filter="random_mix/profile=banks")
 

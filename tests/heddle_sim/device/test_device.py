@@ -312,3 +312,46 @@ def test_stats():
     assert total.breakdown == {"matrix": 60, "control": 90} and total.counters == {"instructions": 12}
     assert (first + Stats(None, 0, 32)).cycles is None
     assert set(first.as_row()) == {"cycles", "macs", "peak_macs_per_cycle", "utilization", "breakdown", "counters"}
+
+
+# -- order ----------------------------------------------------------------------------------
+
+# A (8 rows of 64 bytes at a pitch of 128: all threads meet in one bank) is overwritten right behind the mm that it is loaded for.
+OVERWRITE = """
+    segment.shared.b8.d1 ur0, 0
+    umov ur0, 0
+    umov ur1, 4096
+    umov ur2, 8192
+    copy_block.shared.global ur0, ur8, 64
+    copy_block.shared.global ur1, ur9, 64
+    copy_block.shared.global ur2, ur10, 64
+    mov r20, %tid
+    shl r21, r20, 7
+    mov r319, r21
+    wait.copy
+    ld.v4 r256, ur0:rf21:0
+    ld.v4 r260, ur0:rf21:16
+    ld.v4 r264, ur0:rf21:32
+    ld.v4 r268, ur0:rf21:48
+    mm8.sa.sb.k16.z r0, ur0:rf319:4096, r256
+    copy_block.shared.shared ur0, ur2, 64
+    st.v4 ur0:rf21:12288, r0
+    st.v4 ur0:rf21:12304, r4
+    wait.thread
+    umov ur3, 12288
+    copy_block.global.shared ur11, ur3, 64
+    wait.copy
+    halt
+"""
+
+
+def test_a_copy_behind_mm_does_not_overtake_the_loads_of_its_factors(device):
+    """Also where ``mm`` was issued ahead of these loads [S0.10]."""
+    rng = np.random.default_rng(27)
+    a, b, other = (rng.integers(-128, 128, (8, 128), np.int8) for _ in range(3))
+    addresses = [device.allocate(1024) for _ in range(4)]
+    for address, array in zip(addresses, (a, b, other)):
+        device.write(address, array)
+    device.run(OVERWRITE, uniform=dict(zip((8, 9, 10, 11), addresses)))
+    c = device.read(addresses[3], (8, 128), np.uint8)[:, :32].copy().view("<i4")
+    assert np.array_equal(c, a[:, :64].astype(np.int32) @ b[:, :64].T.astype(np.int32))

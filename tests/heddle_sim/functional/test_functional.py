@@ -234,6 +234,41 @@ def test_vector_loads_and_stores(space, words):
     assert (memory[:512].view("<u4").reshape(-1, words)[16:16 + CFG.threads] == expected).all()
 
 
+@pytest.mark.parametrize("access", ["u8", "u16", "b32", "v2", "v4"])
+@pytest.mark.parametrize(("swizzle", "bits"), [("32B", 1), ("64B", 2), ("128B", 3)])
+def test_swizzled_segments(access, swizzle, bits):
+    """Loads find through a swizzled segment what a copy put there, and stores put it where a copy finds it."""
+    sim = simulator()
+    size = {"u8": 1, "u16": 2, "b32": 4, "v2": 8, "v4": 16}[access]
+    store = {"u8": "b8", "u16": "b16"}.get(access, access)
+    sim.state.memory[:] = np.random.default_rng(bits).integers(0, 256, len(sim.state.memory))
+    before = sim.state.memory.copy()
+    _, result = run(f"""
+        umov ur1, 384
+        umov ur2, 1024
+        copy_block.shared.global.{swizzle} ur1, ur2, 72, b0
+        barrier.expect b0, 1152
+        barrier.wait b0
+        segment.shared.b8.{swizzle} ur3, 384
+        mov r4, %tid
+        mul r4, r4, 144
+        ld.{access} r8, ur3:r4:0
+        st.{store} ur3:r4:16, r8
+        copy_block.global.shared.{swizzle} ur2, ur1, 72
+        halt
+    """, sim)
+    assert result.ok
+    tile, expected = before[1024:1024 + 1152], before[1024:1024 + 1152].copy()
+    for thread in range(CFG.threads):
+        found = sim.state.registers[thread, 8:12].astype("<u4").tobytes()[:size]
+        assert found == tile[144 * thread:][:size].tobytes()
+        expected[144 * thread + 16:][:size] = tile[144 * thread:][:size]
+        place = 384 + 144 * thread
+        place ^= (place >> 7 & (1 << bits) - 1) << 4
+        assert sim.state.shared[place:place + size].tobytes() == found
+    assert (sim.state.memory[1024:1024 + 1152] == expected).all()
+
+
 def test_addresses_wrap():
     sim, result = run("""
         segment.global.b32 ur0, 0xfffffff0

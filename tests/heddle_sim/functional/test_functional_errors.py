@@ -40,6 +40,7 @@ ERRORS = [
     ("bra 512", ErrorCode.PROGRAM_COUNTER, 0, 512),
     ("nop\nbra 0xffffffff", ErrorCode.PROGRAM_COUNTER, 1, 0xFFFFFFFF),
     ("segment.global.b32.d2 ur0, 0", ErrorCode.UNSUPPORTED, 0, 1 | 2 << 1 | 1 << 4),
+    ("segment.global.b8.32B ur0, 0", ErrorCode.UNSUPPORTED, 0, 1 | 1 << 7),
     ("segment.global.b32 ur9, 0\nmm8 r0, ur9:rf256:0, r256", ErrorCode.UNSUPPORTED, 1, 9),
     ("mov r1, 2\nld.b32 r1, ur0:r1:0", ErrorCode.MISALIGNED, 1, 2),
     ("mov r1, %tid\nst.v4 ur0:r1:16, r4", ErrorCode.MISALIGNED, 1, 17),
@@ -47,6 +48,10 @@ ERRORS = [
     ("mov r256, 2\nmm8 r0, ur0:rf256:0, r256", ErrorCode.MISALIGNED, 1, 2),
     ("mov r256, 0x4000\nmm8 r0, ur0:rf256:0, r256", ErrorCode.OUT_OF_RANGE, 1, 0x4000),
     ("mov r256, 0x3ffc\nmm8.k2 r0, ur0:rf256:0, r256", ErrorCode.OUT_OF_RANGE, 1, 0x4000),
+    ("segment.shared.b8.128B ur1, 0x380\nmov r256, 120\nmm8.k3 r0, ur1:rf256:0, r256", ErrorCode.PANEL_RANGE, 2, 0x400),
+    ("segment.shared.b8.64B ur1, 0x380\nmov r256, 120\nmm8.kb3 r0, ur1:rf256:0, r256", ErrorCode.PANEL_RANGE, 2, 0x400),
+    ("segment.shared.b8.128B ur1, 0x3f80\nmov r256, 120\nmm8.k3 r0, ur1:rf256:0, r256", ErrorCode.OUT_OF_RANGE, 2, 0x4000),
+    ("segment.shared.b8.128B ur1, 0x382\nmov r1, 0\nld.b32 r1, ur1:r1:0", ErrorCode.MISALIGNED, 2, 0x382),
     ("segment.global.b8 ur1, 4096\nmov r1, %tid\nld.u8 r1, ur1:r1:-1", ErrorCode.AXI_READ, 2, 4096),
     ("segment.global.b8 ur1, 4096\nmov r1, 0\nst.b8 ur1:r1:0, r1", ErrorCode.AXI_WRITE, 2, 4096),
     ("umov ur1, 8\ncopy_block.shared.global ur1, ur0, 1", ErrorCode.MISALIGNED, 1, 8),
@@ -79,6 +84,13 @@ def test_swizzles_without_tensors():
     _, result = run(text, simulator(CFG.replace(tensors=False)))
     assert_error(result, ErrorCode.UNSUPPORTED, 0, 1 << 1 | 2 << 2)
     assert run(text)[1].ok
+    for swizzle, error in (("128B", None), ("64B", 2), ("32B", 1)):
+        text = f"segment.shared.b8.{swizzle} ur0, 0\nhalt"
+        _, result = run(text, simulator(CFG.replace(tensors=False)))
+        assert result.ok if error is None else (result.error, result.operand) == (ErrorCode.UNSUPPORTED, error << 7)
+        assert run(text)[1].ok
+        _, result = run(text, simulator(CFG.replace(copy_swizzles=False)))
+        assert result.error is ErrorCode.UNSUPPORTED
 
 
 def test_a_stopping_error_replaces_product_range():

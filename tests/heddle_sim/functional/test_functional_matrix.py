@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from heddle import Config, load_config
-from heddle.isa.encoding import LoopOrder
+from heddle.isa.encoding import LoopOrder, Swizzle
 from heddle.isa.error_codes import ErrorCode
 from heddle_sim.functional.simulator import FunctionalSimulator
 from heddle_sim.functional.unit_operations import multiply
@@ -136,7 +136,7 @@ def test_mm_against_the_golden_model(name):
             base=cfg.dot * int(rng.integers(8)), factor_word=int(rng.integers(cfg.factor_words - slices)),
             offset_register=offset - 256, element_shift=shift,
             a_signed=count & 1, b_signed=count >> 1 & 1, order=LoopOrder(count >> 2 & 1), zero=count >> 3 & 1,
-            int16=count >> 4 & 1, **merge(rng, cfg))
+            int16=count >> 4 & 1, swizzle=Swizzle(int(rng.integers(4) * rng.integers(2))), **merge(rng, cfg))
         factors = registers.view(np.uint8)[:, 1024:].reshape(cfg.threads, cfg.factor_words, cfg.dot)
         expected = golden_multiply(registers[:, :256].view(np.int32), factors, sim.state.shared, operation)
         factors = factors.copy()
@@ -146,7 +146,7 @@ def test_mm_against_the_golden_model(name):
         assert errors == [(code, operand) for code, _, operand in expected.errors]
         assert steps == len(expected.steps) * cfg.passes(1 + operation.int16)
         codes |= {code for code, _ in errors} or {ErrorCode.NONE}
-    assert codes == {ErrorCode.NONE, ErrorCode.PRODUCT_RANGE, ErrorCode.MISALIGNED, ErrorCode.OUT_OF_RANGE}
+    assert codes == {ErrorCode.NONE, ErrorCode.PRODUCT_RANGE, ErrorCode.MISALIGNED, ErrorCode.OUT_OF_RANGE, ErrorCode.PANEL_RANGE}
 
 
 def test_mm_lane_mask_and_product_range():

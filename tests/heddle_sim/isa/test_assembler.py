@@ -62,6 +62,9 @@ ENCODINGS = [
     ("segment.global.b32.d3 ur4, ur2", {
         "opcode": Opcode.SEGMENT, "guard": 7, "b_source": OperandSource.UNIFORM, "dst": 4, "b": 2,
         "modifiers": {"segment": {"space": Space.GLOBAL, "element_shift": 2, "rank": 2}}}),
+    ("segment.shared.b8.d1.64B ur4, 0x400", {
+        "opcode": Opcode.SEGMENT, "guard": 7, "b_source": OperandSource.IMMEDIATE, "dst": 4, "imm": 0x400,
+        "modifiers": {"segment": {"swizzle": Swizzle.B64}}}),
     ("copy_block.global.shared.64B.max ur1, ur2, ur3, b9", {
         "opcode": Opcode.COPY_BLOCK, "guard": 7, "b_source": OperandSource.UNIFORM, "dst": 1, "a": 2, "b": 3,
         "modifiers": {"copy": {"destination": Space.GLOBAL, "source": Space.SHARED, "swizzle": Swizzle.B64,
@@ -91,6 +94,7 @@ def test_alternatives_assemble_to_the_same_word():
         ("mm8.kb4 r0, ur1:rf256:0, r256", "mm8.kb4d0 r0, ur1:rf256:0, r256"),
         ("setp.lt p0, r1, r2", "setp.lt.s p0, r1, r2"),
         ("segment ur1, 0", "segment.d1.b8.shared ur1, 0x0"),
+        ("segment.128B ur1, 0", "segment.shared.b8.d1.128B ur1, 0"),
         ("umov ur1, -1", "  umov\tur1 ,4294967295 // all ones"),
         ("x: bra x", "bra 0 # itself"),
         ("wait.thread.copy.matrix", "wait"),
@@ -253,6 +257,7 @@ MESSAGES = [
     ("mm8 r0, ur1:rf256:0, r0", "c must be from r256 to r4095, not r0"),
     ("mm8.k17 r0, ur1:rf256:0, r256", f"modifier must be one of {KS}, not .k17"),
     ("mm8.k2.k3 r0, ur1:rf256:0, r256", "k must be given once, not again by .k3"),
+    ("segment.32B.64B ur1, 0", "swizzle must be given once, not again by .64B"),
     ("nop.x", "modifier must be absent, not .x"),
     ("copy_block.shared ur1, ur2, 3", "source must be one of .shared, .global, not missing"),
     ("barrier.wait b16", "a must be from b0 to b15, not b16"),

@@ -5,7 +5,10 @@ import math
 import numpy as np
 import pytest
 from heddle import load_config
+from heddle.isa.encoding import Swizzle
 from heddle_sim.device import Device
+from heddle_sim.golden.bank_access import gather_cycles
+from heddle_sim.golden.block_copy import swizzled
 from heddle_sim.golden.convolution import convolution
 from heddle_sim.kernels.convolution import ConvolutionKernel
 from heddle_sim.kernels.parts.convolution_shape import ConvolutionShape
@@ -58,13 +61,18 @@ def test_golden_model_equals_scipy():
     assert np.array_equal(convolution(x, w, ((0, 0),) * 2, (1, 1), (2, 3)), convolution(x, spread, ((0, 0),) * 2, (1, 1), (1, 1)))
 
 
-def test_rows_have_an_odd_number_of_blocks():
-    """Neighbouring rows then meet different banks; no piece is larger than the limit, all channels have a place."""
+def test_neighbouring_rows_meet_different_banks():
+    """They have an odd number of blocks, or a swizzle; no piece is larger than the limit, all channels have a place."""
     for channels in (1, 16, 17, 33, 64, 100, 240, 241, 256, 512, 1000):
         shape = ConvolutionShape(1, (4, 4), channels, 8, (3, 3), ((1, 1),) * 2, (1, 1), (1, 1))
         for limit in (1, 2, 7, 15, 16):
             blocks, used = shape.row_blocks(limit)
-            assert blocks % 2 == 1 and used <= blocks <= limit
+            assert blocks % 2 == 1 or blocks in (2, 4, 8)
+            assert used <= blocks <= limit
+            swizzle = {2: Swizzle.B32, 4: Swizzle.B64, 8: Swizzle.B128}.get(blocks, Swizzle.NONE)
+            for block in range(blocks):
+                rows = np.arange(32)
+                assert gather_cycles(swizzled(384 + 16 * (rows * blocks + block), swizzle), 8) == 4
             fewest = math.ceil(math.ceil(channels / 16) / (limit - 1 + limit % 2))
             assert math.ceil(channels / (16 * used)) == fewest
 

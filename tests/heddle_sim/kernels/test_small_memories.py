@@ -159,6 +159,8 @@ def test_overlapping_areas_and_missing_registers_are_seen():
     ("rnn", "rnn ur0", r"rnn must be true .*base"),
     ("copy_within", "copy_block.shared.shared ur0, ur1, 1", r"copy_within must be true .*base"),
     ("copy_swizzles", "copy_block.shared.global.128B ur0, ur1, 1", r"copy_swizzles must be true .*base"),
+    ("copy_swizzles", "segment.shared.b8.d1.128B ur1, 0", r"copy_swizzles must be true .*base"),
+    ("tensors", "segment.shared.b8.d1.32B ur1, 0", r"tensors must be true .*base"),
     ("multicast", "copy_block.shared.global.multicast ur0, ur1, 1, ur2, b0", r"multicast must be true"),
 ])
 def test_a_feature_that_is_missing_is_named_with_the_presets_that_have_it(lacks, text, message):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from heddle import load_config
 from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER
-from heddle.isa.encoding import LoopOrder
+from heddle.isa.encoding import LoopOrder, Swizzle
 from heddle.isa.error_codes import ErrorCode
 from heddle_sim import Device
 from heddle_sim.cli.main import main
@@ -88,7 +88,7 @@ def test_fast_model_is_the_golden_model():
             factor_word=int(rng.integers(cfg.factor_words - 16)), offset_register=cfg.registers - 1 - FIRST_FACTOR_REGISTER,
             base=int(rng.choice([0, 3, 16, cfg.shared_bytes // 2, cfg.shared_bytes - 1])), element_shift=int(rng.integers(2)),
             a_signed=count & 1, b_signed=count >> 1 & 1, zero=count >> 2 & 1, int16=count >> 3 & 1, order=LoopOrder(count >> 4 & 1),
-            k_length=int(rng.integers(16)), transpose=1, **merges[int(rng.integers(len(merges)))],
+            k_length=int(rng.integers(16)), transpose=1, swizzle=Swizzle(int(rng.integers(4))), **merges[int(rng.integers(len(merges)))],
             pitch=int(rng.choice([0, 16, 48, 8, cfg.shared_bytes // 4, cfg.shared_bytes, 0xFFFFFFF0])))
         factors = registers.view(np.uint8)[:, 4 * FIRST_FACTOR_REGISTER:].reshape(cfg.threads, cfg.factor_words, cfg.dot)
         expected = golden_multiply(registers[:, :256].view(np.int32), factors, sim.state.shared, operation)

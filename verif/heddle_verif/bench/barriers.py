@@ -1,5 +1,4 @@
-"""Bench of the barriers: what they say in every cycle against plain integers, with far registers of two cycles before, what
-is counted a cycle later."""
+"""Bench of the barriers: what they say in every cycle against plain integers."""
 
 import cocotb
 from cocotb.triggers import RisingEdge
@@ -139,11 +138,7 @@ async def random_counts(dut, barriers):
     rng, cfg = bench.random, bench.cfg
     copies = _Copies(rng, barriers, cfg.multicast)
     seen = dict.fromkeys(("complete", "overrun", "excess", "open", "passed"), 0)
-    far, before = cfg.far_registers, None
-    if far:
-        seen["known"] = 0
-    state, shown, index, stays = [(True, False, False)] * BARRIERS, [None] * 2 * far, 0, 0
-    asked, updated, asks = [False] * 2, [False] * 3, False      # of the cycles before; ``updated``: something was expected or opened
+    index = stays = 0
     quiet = 0           # cycles without a new copy, so that rounds end
     for cycle in range(4000):
         stays, quiet = max(stays - 1, 0), max(quiet - 1, 0)
@@ -159,28 +154,15 @@ async def random_counts(dut, barriers):
         passed = (copies.all[index].complete and quiet == 1 and not clear and rng.random() < 0.8
                   and not any(part is not None and (part if isinstance(part, int) else part[0]) == index for part in event[:3]))
         drive(dut, *event)
-        updates = event[0] is not None or event[1] is not None
-        asks = not updates and index == before and (asks or rng.random() < 0.7)     # issue does nothing else while it asks
-        before = index
         dut.clear.value, dut.issue__index.value, dut.issue__passed.value = int(clear), index, int(passed)
-        dut.issue__asks.value = int(asks)
         await RisingEdge(dut.clk)
-        now = [(barrier.complete, barrier.overrun, barrier.excess) for barrier in copies.all]
-        shown.append((state if far else now)[index])
-        state = now
-        expected = shown.pop(0)
-        known = not far or all(asked) and not updated[0]
-        assert bool(dut.issue__known.value) == known
-        if far and known and asks:
-            assert not any(updated), "what was expected before the question must be in the answer"
-            seen["known"] += 1
-        asked, updated = [*asked[1:], asks], [*updated[1:], updates]
+        barrier = copies.all[index]
+        expected = barrier.complete, barrier.overrun, barrier.excess
         found = tuple(bool(getattr(dut, f"issue__{name}").value) for name in ("complete", "overrun", "excess"))
-        assert expected is None or found == expected, (index, found, expected, vars(copies.all[index]))
-        if expected:
-            for name, value in zip(("complete", "overrun", "excess"), expected):
-                seen[name] += value
-            seen["open"] += not any(expected)
+        assert found == expected, (index, found, expected, vars(barrier))
+        for name, value in zip(("complete", "overrun", "excess"), expected):
+            seen[name] += value
+        seen["open"] += not any(expected)
         seen["passed"] += passed
         if passed:
             copies.all[index].in_round = copies.all[index].announced = 0
@@ -194,9 +176,7 @@ async def random_counts(dut, barriers):
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def same_cycle(dut):
     """Bytes that arrive in the cycle in which they are expected, and in which their copy comes and ends, leave the barrier complete."""
-    bench = await begin(dut)
-    for _ in range(2 * bench.cfg.far_registers):
-        await RisingEdge(dut.clk)
+    await begin(dut)
     for barrier in range(BARRIERS):
         dut.issue__index.value = barrier
         for blocks in (0, 1, 0xFFF):

@@ -29,11 +29,17 @@ from heddle_verif.checkers.scoreboard import Scoreboard
 from heddle_verif.coverage.errors import sample_error
 from heddle_verif.coverage.front_end import sample_gate, sample_instruction
 from heddle_verif.fixture import Bench
+from heddle_verif.stimulus.swizzles import number_of
 
 UNITS = ("thread", "matrix", "copy")
 COPIES = ("copy", "tensor")         # what the signal ``copy_busy`` stands for
 ENGINE_ERRORS = (ErrorCode.OUT_OF_RANGE, ErrorCode.RECURRENT_IMAGE)      # passed on
 END_LIMIT = 60_000      # cycles of a program
+
+
+def with_number(operation, cfg):
+    """What the model says of an operation, with the number of its swizzle."""
+    return vars(operation) | {"swizzle": number_of(cfg, operation.swizzle)}
 
 
 def thread_item(operation):
@@ -43,7 +49,7 @@ def thread_item(operation):
     if kind is not ThreadKind.LANE_MASK and kind is not ThreadKind.STORE:
         names.append("dst")
     if kind in (ThreadKind.LOAD, ThreadKind.STORE):
-        names += ["access", "space", "element_shift", "a", "value"] + ["c"] * (kind is ThreadKind.STORE)
+        names += ["access", "space", "element_shift", "swizzle", "a", "value"] + ["c"] * (kind is ThreadKind.STORE)
     if kind in (ThreadKind.ALU, ThreadKind.COMPARE):
         names += ["function", "access"] if kind is ThreadKind.ALU else ["compare", "unsigned"]
         names += [] if kind is ThreadKind.ALU and operation["function"] is AluFunction.MOV else ["a"]
@@ -129,7 +135,7 @@ class FrontBench(Bench):
     async def start(self):
         await super().start()
         cfg, dut = self.cfg, self.dut
-        shapes = {"thread": thread_operation_layout, "matrix": matrix_operation_layout(cfg), "copy": row_operation_layout,
+        shapes = {"thread": thread_operation_layout(cfg), "matrix": matrix_operation_layout(cfg), "copy": row_operation_layout,
                   "tensor": tensor_operation_layout()}
         self.scoreboards = {unit: Scoreboard(f"o_{unit}", strict=True) for unit in self.units}
         self.scoreboards["expect"] = Scoreboard("expect", strict=True)
@@ -332,8 +338,8 @@ class FrontBench(Bench):
         """Run the model and expect its operations; returns its ``RunResult``."""
         self.model.clear()
         result = self.model.run(entry=entry, instruction_limit=50_000)
-        self.scoreboards["thread"].expect(*(thread_item(vars(operation)) for operation in self.model.thread))
-        self.scoreboards["matrix"].expect(*(matrix_item(vars(operation), self.cfg) for operation in self.model.matrix))
+        self.scoreboards["thread"].expect(*(thread_item(with_number(operation, self.cfg)) for operation in self.model.thread))
+        self.scoreboards["matrix"].expect(*(matrix_item(with_number(operation, self.cfg), self.cfg) for operation in self.model.matrix))
         self.scoreboards["copy"].expect(*(vars(operation) for operation in self.model.copy))
         if self.cfg.tensors:
             self.scoreboards["tensor"].expect(*(vars(operation) for operation in self.model.tensor))

@@ -6,11 +6,13 @@ import cocotb
 import numpy as np
 from amaranth.utils import exact_log2
 from cocotb.triggers import ClockCycles, RisingEdge
-from heddle.constants import PRODUCT_REGISTERS
-from heddle.isa.encoding import LoopOrder
+from heddle.constants import BANK_BYTES, BANKS, PRODUCT_REGISTERS, ROW_BYTES
+from heddle.isa.encoding import LoopOrder, Swizzle
 from heddle.isa.error_codes import ErrorCode
+from heddle.lib.swizzle import swizzles
 from heddle_sim.golden.matrix import MatrixOperation, matrix_steps
 
+from ..stimulus.swizzles import modes_of, random_mode
 from .matrix_workload import begin, group_size
 from .register_access import ProductWrite, Read
 
@@ -19,6 +21,7 @@ PROFILES = {
     "banks": {"bank_stall": 0.4},
     "operations": {"operation_stall": 0.8, "access_stall": 0.3, "hold": 0.2},
     "all": {"bank_stall": 0.2, "operation_stall": 0.4, "access_stall": 0.6, "hold": 0.3},
+    "late": {"bank_stall": 0.2, "access_stall": 0.4, "hold": 0.1, "memory": {"delay": 3, "places": 3}},
 }
 
 
@@ -35,8 +38,8 @@ async def random_operations(dut, profile):
     bench.next_access = lambda: None
     await bench.idle()
     await bench.compare()
-    assert bench.conflicts == bench.expected_conflicts
-    assert bench.bank_stall == 0 or bench.conflicts
+    assert bench.memory or bench.conflicts == bench.expected_conflicts
+    assert bench.memory or bench.bank_stall == 0 or bench.conflicts
     assert bench.refused, "the register port never had to wait"
     assert bench.held or not bench.hold
     bench.finish()
@@ -82,8 +85,15 @@ async def no_bubbles(dut, order):
 
 
 def merged_operations(work):
-    """Every merge with each of its destinations and orders of columns, and with every kind of columns and lanes for both types."""
+    """Every merge with each of its destinations and orders of columns, with every kind of columns and lanes for both types, and with every
+    swizzle."""
     cfg, random = work.cfg, work.random
+    modes = modes_of(cfg)
+
+    def variants_of(values, rows, number):
+        values |= work.transposed(values) if rows else {}
+        return MatrixOperation(**values | work.swizzled(values, modes[(number + number // 4) % len(modes)]))
+
     for ka, kb in itertools.product(range(4), repeat=2):
         if group_size(ka, kb) > cfg.threads:
             continue
@@ -93,12 +103,12 @@ def merged_operations(work):
             values = vars(work.operation(
                 ka=ka, ka_interleaved=interleaved, kb=kb, kb_destination=destination, lane_sum=0, int16=number // 4 % 2 & cfg.mm16,
                 k_length=random.randrange(3), product=3, columns=work.mask_of(number % 4), lanes=work.mask_of((number + 1) % 4)))
-            yield MatrixOperation(**values | (work.transposed(values) if rows else {}))
+            yield variants_of(values, rows, number)
     for rows, number in itertools.product(range(1 + cfg.transpose), range(8)):
         values = vars(work.operation(
             ka=0, kb=0, kb_destination=0, lane_sum=1, int16=number // 4 & cfg.mm16, k_length=random.randrange(3), product=9,
             columns=work.mask_of(number % 4), lanes=work.mask_of((number + 1) % 4)))
-        yield MatrixOperation(**values | (work.transposed(values) if rows else {}))
+        yield variants_of(values, rows, number)
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
@@ -146,6 +156,60 @@ async def merges_are_faster(dut):
         speedup = (cycles["plain"] - overhead) / (cycles[name] - overhead)
         dut._log.info(f"{name}: {cycles['plain']} and {cycles[name]} cycles, {speedup:.2f} times as fast")
         assert speedup > 0.9 * expected
+    await bench.compare()
+    bench.finish()
+
+
+TILES = ((128, Swizzle.NONE), (128, Swizzle.B128), (64, Swizzle.NONE), (64, Swizzle.B64), (32, Swizzle.NONE), (32, Swizzle.B32))
+TILE_MERGES = [(ka, interleaved, kb) for kb in (1, 2, 4) for ka in (1, 2, 3, 4) for interleaved in range(2 if ka > 1 else 1)]
+
+
+async def rounds_of(bench, *operations):
+    """Rounds in which the banks are read for each group of words, without stalls; and the cycles from the first operation to the end."""
+    before = bench.steps, bench.conflicts, bench.cycle
+    bench.issue(*operations)
+    await bench.idle()
+    return tuple(now - then for now, then in zip((bench.steps, bench.conflicts, bench.cycle), before))
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def swizzled_tiles(dut):
+    """Cycles a step from tiles whose columns are as long as their pitch, with and without swizzle: of every merge, and of rows of k."""
+    bench, work = await begin(dut)
+    cfg = work.cfg
+    everything = np.ones(cfg.threads, bool)
+    plain = {"columns": everything, "lanes": everything, "product": 3, "factor_word": 3, "base": 0}
+    tiles, overhead = [tile for tile in TILES if tile[1] in modes_of(cfg)], 40
+    table = {}
+    for pitch, mode in tiles:
+        offset = await work.place_columns(pitch)
+        for ka, interleaved, kb in TILE_MERGES:
+            slices = pitch // (kb * cfg.dot)
+            if group_size(ka - 1, kb - 1) > cfg.threads or not slices:
+                continue
+            merge = {"ka": ka - 1, "ka_interleaved": interleaved, "kb": kb - 1, "k_length": min(slices, 16) - 1}
+            steps, conflicts, cycles = await rounds_of(bench, *[
+                MatrixOperation(**plain, **merge, offset_register=offset, swizzle=mode) for _ in range(2)])
+            groups = -(-group_size(ka - 1, kb - 1) // cfg.fetch_slots) if cfg.fetch_slots > 1 else ka * kb
+            rounds = groups + conflicts / steps
+            assert cycles < steps * rounds + overhead, f"{cycles} cycles for {steps} steps of {rounds} rounds"
+            table[f"ka{ka}{'i' * interleaved}.kb{kb}", pitch, mode] = rounds
+            if mode is Swizzle.B128 and (interleaved or ka == 1) and (kb * cfg.dot <= BANK_BYTES or ka == 1):
+                assert conflicts == 0, f"{conflicts} conflicts with {merge} in a swizzled tile"
+    offset = await work.place_columns(1)
+    for pitch, mode in tiles if cfg.transpose else ():
+        slices = min(4, cfg.shared_bytes // 2 // (pitch * cfg.dot))
+        steps, conflicts, _ = await rounds_of(bench, MatrixOperation(
+            **plain, k_length=slices - 1, offset_register=offset, swizzle=mode, transpose=1, pitch=pitch))
+        sets = slices * -(-cfg.threads // BANK_BYTES)
+        assert steps == cfg.threads * slices
+        table["t1", pitch, mode] = cfg.dot // cfg.piece_slots + conflicts / sets
+        banks = 1 if mode is Swizzle.NONE else min(BANKS, cfg.piece_slots)
+        together = max(BANKS * BANK_BYTES // pitch, 1) if mode is Swizzle.NONE else banks       # rows in different banks
+        assert conflicts == sets * (cfg.dot // cfg.piece_slots) * (max(cfg.piece_slots // together, 1) - 1)
+    for name in dict.fromkeys(name for name, _, _ in table):
+        rounds = [f"{pitch} {mode.name}: {table[name, pitch, mode]:.2f}" for pitch, mode in tiles if (name, pitch, mode) in table]
+        dut._log.info(f"cycles a step, {name}: {', '.join(rounds)}")
     await bench.compare()
     bench.finish()
 
@@ -311,8 +375,8 @@ async def errors(dut):
     """Bad addresses drop the rest of an operation; columns beyond r255 are ignored; the unit goes on [S0.11]."""
     bench, work = await begin(dut, bank_stall=0.2)
     cfg, random = work.cfg, work.random
-    for number in range(40):
-        kind = number % 5
+    for number in range(48):
+        kind, values = number % 6, None
         if kind == 0:       # a column or a slice beyond shared memory, also beyond 2^32
             fixed = {"base": random.choice([cfg.shared_bytes - 64, cfg.shared_bytes // 2, 0xFFFFFF00, 0x80000000])}
         elif kind == 1:
@@ -321,11 +385,19 @@ async def errors(dut):
             fixed = {"product": PRODUCT_REGISTERS - random.randrange(1, cfg.threads + 2)}
         elif kind == 3:
             fixed = {"product": PRODUCT_REGISTERS - 2, "base": random.choice([1, cfg.shared_bytes - 16, cfg.shared_bytes])}
+        elif kind == 4:     # a column that goes on behind its panel, at any of its words
+            fixed = {"k_length": random.randrange(1, 4), "lane_sum": 0, "ka": random.randrange(2), "kb": random.randrange(3),
+                     "kb_destination": 0, "columns": np.ones(cfg.threads, bool), "int16": number // 6 % 2 & cfg.mm16}
+            values = vars(work.operation(**fixed))
+            values |= work.swizzled(values, modes_of(cfg)[-1 - number // 12 % (len(modes_of(cfg)) - 1 or 1)])
+            values |= {"base": values["base"] // ROW_BYTES * ROW_BYTES + ROW_BYTES - cfg.dot * random.randrange(1, 3)}
         else:
             fixed = {}
-        bench.issue(work.operation(**fixed))
+        if kind < 4:
+            fixed["swizzle"] = random_mode(random, cfg)
+        bench.issue(MatrixOperation(**values) if values else work.operation(**fixed))
     await bench.idle()
-    expected = {ErrorCode.MISALIGNED, ErrorCode.OUT_OF_RANGE, ErrorCode.PRODUCT_RANGE}
+    expected = {ErrorCode.MISALIGNED, ErrorCode.OUT_OF_RANGE, ErrorCode.PRODUCT_RANGE, *[ErrorCode.PANEL_RANGE] * bool(swizzles(cfg))}
     assert bench.error_codes == expected, f"errors {bench.error_codes}, expected {expected}"
     await bench.compare()
     bench.finish()
@@ -352,7 +424,9 @@ async def stop_discards(dut):
         for number in range(4):
             # Without lanes the operation that is cut changes nothing, at whatever step.
             values = vars(work.operation(columns=everything, k_length=15, lanes=~everything))
-            bench.issue(MatrixOperation(**values | (work.transposed(values) if number % 2 and work.cfg.transpose else {})))
+            if number % 2 and work.cfg.transpose:
+                values |= work.transposed(values) | {"swizzle": random_mode(work.random, work.cfg)}
+            bench.issue(MatrixOperation(**values))
         await bench.source_i.drained()
         await ClockCycles(dut.clk, delay + 1)
         dut.stop.value = 1

@@ -6,17 +6,19 @@ import cocotb
 import numpy as np
 from cocotb.triggers import RisingEdge
 from heddle.constants import BANK_BYTES, PRODUCT_REGISTERS, ROW_BYTES
-from heddle.interfaces.layouts import error_layout, matrix_operation_layout
+from heddle.interfaces.layouts import error_layout, matrix_operation_layout, shared_read_layout
 from heddle.matrix.unit import MatrixUnit
 from heddle_sim.golden.matrix import multiply
 from heddle_sim.toolchain.cocotb_process import bench_config
 
 from ..agents.banks import BankMemory
 from ..agents.pause import bernoulli
+from ..agents.stream import StreamHandles
 from ..checkers.scoreboard import Scoreboard
 from ..coverage.errors import sample_error
 from ..coverage.matrix import sample_access, sample_operation
 from ..fixture import Bench
+from ..stimulus.swizzles import number_of
 from .register_access import FactorWrite, ProductWrite, Read, Return
 
 __all__ = ["MatrixBench"]
@@ -33,9 +35,10 @@ class MatrixBench(Bench):
     completes. Operations and accesses that are under way at the same time must use different registers.
     """
 
-    def __init__(self, dut, bank_stall=0.0, operation_stall=0.0, access_stall=0.0, hold=0.0):
+    def __init__(self, dut, bank_stall=0.0, operation_stall=0.0, access_stall=0.0, hold=0.0, memory=None):
         super().__init__(dut, MatrixUnit(bench_config()), idle_limit=IDLE_LIMIT)
         self.bank_stall, self.operation_stall, self.access_stall, self.hold = bank_stall, operation_stall, access_stall, hold
+        self.memory = memory or {}      # delays of shared memory
         cfg = self.cfg
         self.slots = min(cfg.thread_slots, cfg.threads)
         self.layout = matrix_operation_layout(cfg)
@@ -50,10 +53,8 @@ class MatrixBench(Bench):
         self.accepted = self.completed = self.compared = 0
         self.accepted_at = self.done_at = 0
         self.steps = self.bubbles = self.conflicts = self.expected_conflicts = self.refused = self.held = 0
-        self.blocks = self.blocks_expected = self.paused = 0
-        self.granted = []       # bytes read in this cycle
-        self.asked = 0, []      # banks in the cycle before, and what was read there
-        self.told = 0           # banks for this cycle
+        self.blocks = self.blocks_expected = 0
+        self.asked = None       # the request that was offered and not taken
         self.next_access = lambda: None
         self.held_before = False
         self.begins, self.stalled = deque(), {"banks": 0, "hold": 0}    # of the operations in flight; last cycle of each stall
@@ -100,10 +101,10 @@ class MatrixBench(Bench):
 
     async def start(self):
         await super().start()
+        self.request = StreamHandles(self.dut, "bank__request", shared_read_layout(self.cfg))
         self.source_i = self.source("i_operation", self.layout, pause=bernoulli(self.rng, self.operation_stall), on_item=self._accept)
         self.sink("o_error", error_layout, on_item=self._error)
-        self.banks = BankMemory(self.dut, self.cfg.shared_bytes, self.rng, read="bank", grant_chance=1 - self.bank_stall, unasked=True,
-                                one_read=self.cfg.banks_known_ahead)
+        self.banks = BankMemory(self.dut, self.cfg, self.rng, read="bank", grant_chance=1 - self.bank_stall, **self.memory)
         self.banks.on_access, self.banks.on_refused = self._granted, self._refused
         self._idle_registers()
         cocotb.start_soon(self._loop())
@@ -113,7 +114,8 @@ class MatrixBench(Bench):
         for operation in operations:
             self.operations.append(operation)
             fields = {name: getattr(operation, name) for name in self.layout.members}
-            self.source_i.put(fields | {name: self.bits(fields[name]) for name in ("columns", "lanes")})
+            self.source_i.put(fields | {name: self.bits(fields[name]) for name in ("columns", "lanes")}
+                              | {"swizzle": number_of(self.cfg, operation.swizzle)})
 
     def stall(self, banks, hold):
         """Change the stalls of banks and the share of cycles with ``hold``."""
@@ -155,7 +157,7 @@ class MatrixBench(Bench):
     def finish(self):
         super().finish()
         assert self.completed and self.compared and not self.in_flight
-        self.dut._log.info(f"{self.completed} operations, {self.steps} steps, {self.bubbles} bubbles, {self.paused} pauses, {self.refused} "
+        self.dut._log.info(f"{self.completed} operations, {self.steps} steps, {self.bubbles} bubbles, {self.refused} "
                            f"refused accesses, {self.compared} comparisons in {self.cycle} cycles")
 
     # -- the loop ---------------------------------------------------------------------------
@@ -182,7 +184,8 @@ class MatrixBench(Bench):
         sample_error("matrix unit", error["code"])
 
     def _granted(self, kind, bank, row):
-        self.granted.append(row * ROW_BYTES + bank * BANK_BYTES)
+        self.reads.append(row * ROW_BYTES + bank * BANK_BYTES)
+        self.progress()
 
     def _refused(self, kind, banks):
         self.expected_conflicts += 1
@@ -190,34 +193,18 @@ class MatrixBench(Bench):
 
     def _sample_bank(self):
         """What is asked for, and what was read in this cycle."""
-        request, = self.signals("bank__request")
-        assert self.cfg.fetch_slots > 1 or request & (request - 1) == 0, f"more than one bank asked for: {request:#x}"
-        assert not (self.held_before and request), "a bank is asked for in the cycle after hold"
+        request = self.request.value() if self.request.is_valid() else None
+        assert not request or self.cfg.fetch_slots > 1 or request["bank"] & (request["bank"] - 1) == 0, f"more than one bank: {request}"
+        assert not (self.held_before and request and request != self.asked), "a bank is asked for in the cycle after hold"
+        self.asked = request if request and not self.request.is_ready() else None
         held, self.held_before = self.held_before and bool(self.in_flight), bool(self.dut.hold.value)
         self.held += held
         self.stalled["hold"] = self.cycle if held else self.stalled["hold"]
-        if self.cfg.banks_known_ahead:
-            failed = self.cfg.words_voided and not request and self.dut.o_error__valid.value     # a word that is not read, it turns out
-            assert request == self.told or failed, f"{request:#x} is asked for, {self.told:#x} was told"
-            self.told = int(self.dut.bank_ahead.value)
-        read, self.granted = self.granted, []
-        blocks = int(self.dut.events__matrix_blocks.value)
-        self.blocks += blocks
-        self._sample_pause(request, read, blocks)
+        self.blocks += int(self.dut.events__matrix_blocks.value)
         steps, bubbles, conflicts = self.signals("events__matrix_steps", "events__matrix_bubbles", "events__matrix_bank_conflicts")
         self.steps, self.bubbles, self.conflicts = self.steps + steps, self.bubbles + bubbles, self.conflicts + conflicts
-        if steps or read:
+        if steps:
             self.progress()
-
-    def _sample_pause(self, request, read, blocks):
-        """What was read in the cycle before counts, unless that was a pause: then nothing was taken, and it is asked for again."""
-        before, read_before = self.asked
-        if read_before and not blocks:
-            assert request == before, f"banks {before:#x} were asked for in a pause, then {request:#x}"
-            self.paused += 1
-        else:
-            self.reads += read_before
-        self.asked = request, read
 
     def _groups_of_pieces(self, pieces):
         """Rows that are fetched together; rows of 16-bit elements count twice where several come in a cycle."""
@@ -286,7 +273,8 @@ class MatrixBench(Bench):
                        write_word=self.random.randrange(self.cfg.factor_words),
                        write_parts=self.random.getrandbits(self.cfg.numbers_per_word),
                        write_lanes=self.random.getrandbits(self.cfg.threads),
-                       **({"read_tap": self.random.getrandbits(2)} if self.cfg.rnn else {}))
+                       **({"read_tap": self.random.getrandbits(2)} if self.cfg.rnn else {}),
+                       **({"read_pair": self.random.getrandbits(1)} if self.cfg.register_pairs else {}))
         self.return_data(self.random_data())
 
     def _sample_access(self):
@@ -320,14 +308,15 @@ class MatrixBench(Bench):
             self.accesses.append(access)
         access = self.accesses[0]
         other = self.current["write" if access.kind == "read" else "read"]
-        if self.current[access.kind] or (other and other.place == access.place):
+        if self.current[access.kind] or (other and other.places & access.places):
             return
         self.current[access.kind] = self.accesses.popleft()
 
     def _check_reads(self):
         while self.expected_reads and self.expected_reads[0][0] == self.cycle:
             values = self.expected_reads.pop(0)[1]
-            for slot, value in enumerate(values):
-                got, = self.signals(f"registers__read_data__{slot}")
-                assert got == value, f"read of slot {slot}: {got:#x}, expected {value:#x}"
+            for name, row in zip(("read_data", "read_second"), values):
+                for slot, value in enumerate(row):
+                    got, = self.signals(f"registers__{name}__{slot}")
+                    assert got == value, f"{name} of slot {slot}: {got:#x}, expected {value:#x}"
             self.compared += 1

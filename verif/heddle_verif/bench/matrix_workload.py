@@ -1,10 +1,11 @@
 """Random operations and register accesses for the bench of the matrix unit."""
 
 import numpy as np
-from heddle.constants import FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS
-from heddle.isa.encoding import LoopOrder
+from heddle.constants import FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS, ROW_BYTES
+from heddle.isa.encoding import LoopOrder, Swizzle
 from heddle_sim.golden.matrix import MatrixOperation
 
+from ..stimulus.swizzles import random_mode
 from .matrix_environment import MatrixBench
 from .register_access import FactorWrite, ProductWrite, Read, Return
 
@@ -13,6 +14,7 @@ __all__ = ["Workload", "begin", "group_size"]
 ACCESS_WORDS = 3            # factor words that only the thread unit uses, the first ones
 OFFSET_WORDS = 8            # factor words that hold offsets, the last ones
 NEAR_WORDS = 3              # of them, those of columns that lie side by side, more or less
+PANEL_WORDS = 2             # and in front of these, those of columns that begin in a row of shared memory each
 
 
 def group_size(ka, kb):
@@ -27,8 +29,10 @@ class Workload:
         self.merges = True
         self.limit = self.cfg.factor_words - OFFSET_WORDS
         parts = self.cfg.numbers_per_word
-        self.offset_numbers = range(self.limit * parts, (self.cfg.factor_words - NEAR_WORDS) * parts)
-        self.near_numbers = range(self.offset_numbers.stop, self.cfg.factor_registers)
+        near, panels = (self.cfg.factor_words - words for words in (NEAR_WORDS, NEAR_WORDS + PANEL_WORDS))
+        self.offset_numbers = range(self.limit * parts, panels * parts)
+        self.panel_numbers = range(panels * parts, near * parts)
+        self.near_numbers = range(near * parts, self.cfg.factor_registers)
 
     async def prepare(self):
         """Random registers; every register of the last factor words is an offset in elements within half of shared memory."""
@@ -37,6 +41,10 @@ class Workload:
         for word in range(self.limit, cfg.factor_words):
             for group in range(cfg.thread_groups):
                 data = self.rng.integers(0, cfg.shared_bytes // 2 // 16 - 80, (bench.slots, cfg.numbers_per_word), np.uint32) * 16
+                if self.panel_numbers.start <= word * cfg.numbers_per_word < self.panel_numbers.stop:
+                    rows = (cfg.shared_bytes // 2 - 80 * 16) // ROW_BYTES
+                    one_each = (group * bench.slots + np.arange(bench.slots, dtype=np.uint32))[:, None] % rows
+                    data = (data // ROW_BYTES if word % 2 else one_each + np.zeros_like(data)) * ROW_BYTES
                 if word >= cfg.factor_words - NEAR_WORDS:
                     columns = (group * bench.slots + np.arange(bench.slots))[:, None] * [1, 2, 2, 4][:cfg.numbers_per_word]
                     data = (2 * columns if word % 2 else columns + self.rng.integers(0, 2, columns.shape) * 16).astype(np.uint32)
@@ -74,7 +82,23 @@ class Workload:
         values |= self.merge() | fixed
         if cfg.transpose and self.merges and not fixed and random.random() < 0.4:
             values |= self.transposed(values)
+        if not fixed and random.random() < 0.4:
+            values |= self.swizzled(values, random_mode(random, cfg))
         return MatrixOperation(**values)
+
+    def swizzled(self, values, mode):
+        """What is different in a swizzled tile: columns that fit a panel, some just not."""
+        random, dot = self.random, self.cfg.dot
+        if values.get("transpose") or mode is Swizzle.NONE:
+            return {"swizzle": mode}
+        words = self.cfg.threads if values.get("lane_sum") else values.get("kb", 0) + 1
+        slices = min(values["k_length"] + 1, max(ROW_BYTES // (words * dot), 1))
+        room = ROW_BYTES - slices * words * dot
+        start = random.randrange(0, room + 1, dot) if room >= 0 else 0
+        if random.random() < 0.1:
+            start = min(room + dot * random.randrange(1, 4), ROW_BYTES - dot)
+        return {"swizzle": mode, "k_length": slices - 1, "base": values["base"] // 2 // ROW_BYTES * ROW_BYTES + max(start, 0),
+                "offset_register": random.choice(self.panel_numbers)}
 
     def transposed(self, values):
         """What is different with transposed B: rows anywhere in the second half of the room, columns at any byte."""
@@ -117,7 +141,8 @@ class Workload:
         lanes, group = self.mask(), random.randrange(cfg.thread_groups)
         register = random.randrange(128, 192)
         if kind == 0:
-            return Read(register, group, cfg.numbers_per_word)
+            pair = bool(cfg.register_pairs and random.getrandbits(1))
+            return Read(register // 2 * 2 if pair else register, group, cfg.numbers_per_word, pair=pair)
         if kind == 1:
             return Read(FIRST_FACTOR_REGISTER + random.randrange(cfg.factor_registers), group, cfg.numbers_per_word)
         if kind == 2:

@@ -8,9 +8,9 @@ from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from cocotb.triggers import RisingEdge
 from heddle.constants import BANK_BYTES, BANKS
 from heddle.interfaces.layouts import (
-    BankReadPort,
-    BankWritePort,
     GlobalPort,
+    SharedReadPort,
+    SharedWritePort,
     read_data_layout,
     read_request_layout,
     write_data_layout,
@@ -32,7 +32,7 @@ class Wires(Component):
     """Joins each port to its counterpart."""
 
     def __init__(self, cfg):
-        ports = {"read": BankReadPort(cfg), "write": BankWritePort(cfg), "port": GlobalPort(cfg, TAG_BITS)}
+        ports = {"read": SharedReadPort(cfg), "write": SharedWritePort(cfg), "port": GlobalPort(cfg, TAG_BITS)}
         super().__init__({f"{side}_{name}": flow(port) for name, port in ports.items() for side, flow in (("i", In), ("o", Out))})
 
     def elaborate(self, platform):
@@ -45,37 +45,45 @@ class Wires(Component):
 
 
 @cocotb.test(timeout_time=200, timeout_unit="us")
-@cocotb.parametrize(unasked=[False, True])
-async def banks_keep_data(dut, unasked):
+@cocotb.parametrize(delay=[0, 3], places=[1, 3])
+async def banks_keep_data(dut, delay, places):
     cfg = bench_config()
     bench = Bench(dut, Wires(cfg), idle_limit=10_000)
     await bench.start()
-    memory = BankMemory(dut, cfg.shared_bytes, bench.rng, read="o_read", write="o_write", unasked=unasked)
+    memory = BankMemory(dut, cfg, bench.rng, read="o_read", write="o_write", delay=delay, places=places)
     told = Counter()
     memory.on_access = lambda kind, bank, row: told.update([kind])
     memory.on_refused = lambda kind, banks: told.update(["refused"])
-    requester = BankRequester(dut, bench.rng, read="i_read", write="i_write")
+    requester = BankRequester(dut, cfg, bench.rng, read="i_read", write="i_write")
     rows = [0, 1, cfg.shared_rows - 1]
     before = memory.data.reshape(-1, BANKS, BANK_BYTES).copy()
-    for bank in range(BANKS):
-        for row in rows:
-            word, mask = bench.rng.bytes(BANK_BYTES), int(bench.rng.integers(1 << BANK_BYTES))
+
+    def banks():
+        return sorted(bench.random.sample(range(BANKS), bench.random.randint(1, BANKS)))
+
+    written = 0
+    for _ in range(20):
+        words = {}
+        for bank in banks():
+            row, word, mask = bench.random.choice(rows), bench.rng.bytes(BANK_BYTES), int(bench.rng.integers(1 << BANK_BYTES))
+            words[bank] = row, int.from_bytes(word, "little"), mask
             for byte in range(BANK_BYTES):
                 if mask >> byte & 1:
                     before[row, bank, byte] = word[byte]
-            requester.write(bank, row, int.from_bytes(word, "little"), mask)
+        written += len(words)
+        requester.write(words)
     await requester.drained()
-    scoreboard = Scoreboard("words", key=lambda item: item[0])
-    for _ in range(20):
-        for bank in range(BANKS):
-            row = rows[int(bench.rng.integers(len(rows)))]
-            scoreboard.expect((bank, row, int.from_bytes(before[row, bank].tobytes(), "little")))
-            requester.read(bank, row, lambda word, bank=bank, row=row: scoreboard.observe((bank, row, word)))
+    scoreboard, read = Scoreboard("words"), 0
+    for _ in range(40):
+        places_of = {bank: bench.random.choice(rows) for bank in banks()}
+        read += len(places_of)
+        scoreboard.expect({bank: int.from_bytes(before[row, bank].tobytes(), "little") for bank, row in places_of.items()})
+        requester.read(places_of, lambda words: scoreboard.observe(dict(words)))
     await requester.drained()
     bench.finish()
-    scoreboard.finish(20 * BANKS)
-    assert requester.granted == BANKS * (20 + len(rows))
-    assert (told["read"], told["write"]) == (BANKS * 20, BANKS * len(rows)) and told["refused"]
+    scoreboard.finish(40)
+    assert requester.count == 60
+    assert (told["read"], told["write"]) == (read, written) and told["refused"]
 
 
 class GlobalClient:

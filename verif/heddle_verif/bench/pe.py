@@ -91,6 +91,11 @@ class LaneBench(Bench):
         self.at(cycle + 1, "files__products", thread_write=1, write_register=register)
         self.at(cycle + 1, "thread__write_lane", lane)
 
+    def product_read(self, register):
+        """Port at which a product register is shown, and its capture."""
+        odd = self.cfg.register_pairs and register % 2
+        return ("thread__factor", {"odd": 1}) if odd else ("thread__product", {"product": 1})
+
     def read(self, cycle, port, value, **capture):
         """One cycle after the access the lane is told to show it, and does so in the next cycle."""
         self.at(cycle + 1, "files__capture", **capture)
@@ -102,7 +107,8 @@ class LaneBench(Bench):
         for register, value in enumerate(self.products):
             cycle = self.cycle + 1 + register
             self.at(cycle, "files__products", thread_register=register)
-            self.read(cycle, "thread__product", int(value) & 0xFFFFFFFF, product=1)
+            port, capture = self.product_read(register)
+            self.read(cycle, port, int(value) & 0xFFFFFFFF, **capture)
         await self.run(self.cycle + PRODUCT_REGISTERS + 4)
 
 
@@ -192,21 +198,27 @@ async def accesses(dut):
     products = bench.products.view(np.uint32)
     for _ in range(600):
         cycle = bench.cycle + 1
-        kind = choose.choice(["product", "factor", "other lane", "offset", "write", "write factors"])
+        kind = choose.choice(["product", "factor", "other lane", "offset", "write", "write factors", *["pair"] * cfg.register_pairs])
         register, number = choose.randrange(PRODUCT_REGISTERS), choose.randrange(cfg.factor_registers)
         read_factor = dict(word=number // parts, read=1)
         one_hot = 1 << number % parts
         if kind == "product":
             bench.at(cycle, "files__products", thread_register=register)
-            bench.read(cycle, "thread__product", int(products[register]), product=1, parts=one_hot)
-            bench.check(cycle + 2, "thread__factor", 0)
+            port, capture = bench.product_read(register)
+            bench.read(cycle, port, int(products[register]), **capture, parts=one_hot)
+            bench.check(cycle + 2, "thread__product" if port == "thread__factor" else "thread__factor", 0)
+        elif kind == "pair":
+            bench.at(cycle, "files__products", thread_register=register)
+            bench.read(cycle, "thread__product", int(products[register & ~1]), product=1, odd=1, parts=one_hot)
+            bench.check(cycle + 2, "thread__factor", int(products[register | 1]))
         elif kind == "factor":
             bench.at(cycle, "files__factors", **read_factor)
             bench.read(cycle, "thread__factor", int(numbers[number]), factor=1, parts=one_hot)
             bench.check(cycle + 2, "thread__product", 0)
         elif kind == "other lane":
             bench.at(cycle, "files__factors", **read_factor)
-            bench.at(cycle + 1, "files__capture", product=1, factor=1, parts=one_hot)
+            second = "odd" if cfg.register_pairs and choose.getrandbits(1) else "factor"
+            bench.at(cycle + 1, "files__capture", product=1, **{second: 1}, parts=one_hot)
             bench.check(cycle + 2, "thread__product", 0)
             bench.check(cycle + 2, "thread__factor", 0)
         elif kind == "offset":

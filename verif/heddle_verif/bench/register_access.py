@@ -11,25 +11,30 @@ __all__ = ["FactorWrite", "ProductWrite", "Read", "Return"]
 
 
 class Read:
-    """Read register ``number`` of the threads of ``group``; with ``cfg.rnn`` of a tap."""
+    """Read register ``number`` of the threads of ``group``, with ``pair`` also the next one; with ``cfg.rnn`` of a tap."""
 
     kind = "read"
 
-    def __init__(self, number, group, numbers_per_word, tap=0):
-        self.number, self.group, self.tap = number, group, tap
+    def __init__(self, number, group, numbers_per_word, tap=0, pair=False):
+        self.number, self.group, self.tap, self.pair = number, group, tap, pair
         factor = number - FIRST_FACTOR_REGISTER
-        self.place = ("tap" if tap else "product", number) if factor < 0 else ("factor", factor // numbers_per_word)
+        if factor >= 0:
+            self.places = {("factor", factor // numbers_per_word)}
+        else:
+            self.places = {("tap" if tap else "product", register) for register in range(number, number + 1 + pair)}
 
     def drive(self, bench):
-        bench.registers(read=1, read_number=self.number, read_group=self.group, **({"read_tap": self.tap} if bench.cfg.rnn else {}))
+        bench.registers(read=1, read_number=self.number, read_group=self.group, **({"read_tap": self.tap} if bench.cfg.rnn else {}),
+                        **({"read_pair": self.pair} if bench.cfg.register_pairs else {}))
 
     def sample(self, bench):
         granted = bool(bench.sample("read_grant"))
         if granted:
             factor = self.number - FIRST_FACTOR_REGISTER
             sums = bench.sums(self.tap)
-            values = sums[:, self.number % sums.shape[1]] if factor < 0 else bench.factor_numbers()[:, factor]
-            bench.expect_read(values[self.group * bench.slots:(self.group + 1) * bench.slots].copy())
+            columns = bench.factor_numbers()[:, [factor]] if factor >= 0 else sums[:, [
+                number % sums.shape[1] for number in range(self.number, self.number + 1 + self.pair)]]
+            bench.expect_read(columns[self.group * bench.slots:(self.group + 1) * bench.slots].T.copy())
         return granted, granted
 
 
@@ -39,7 +44,7 @@ class ProductWrite:
     kind = "write"
 
     def __init__(self, register, lanes):
-        self.register, self.lanes, self.place = register, lanes, ("product", register)
+        self.register, self.lanes, self.places = register, lanes, {("product", register)}
 
     def drive(self, bench):
         bench.registers(write_product=1, write_register=self.register, write_lanes=bench.bits(self.lanes))
@@ -57,7 +62,7 @@ class FactorWrite:
     kind = "write"
 
     def __init__(self, word, parts, lanes, data):
-        self.word, self.parts, self.lanes, self.data, self.place = word, parts, lanes, data, ("factor", word)
+        self.word, self.parts, self.lanes, self.data, self.places = word, parts, lanes, data, {("factor", word)}
 
     def drive(self, bench):
         bench.registers(write_factor=1, write_word=self.word, write_parts=self.parts, write_lanes=bench.bits(self.lanes))
@@ -76,7 +81,7 @@ class Return:
     """Give the first word of ``data`` (uint32 [slots, dot / 4]) to some lanes, which keep it."""
 
     kind = "write"
-    place = ("returned", 0)
+    places = {("returned", 0)}
 
     def __init__(self, data, lanes):
         self.data, self.lanes = data, lanes

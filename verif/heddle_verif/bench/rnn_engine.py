@@ -4,7 +4,9 @@ import cocotb
 import numpy as np
 from cocotb.triggers import RisingEdge
 from heddle.interfaces.front_end import recurrent_error_layout
-from heddle_sim.golden.recurrent_engine import EngineFault, EngineState, engine_run
+from heddle.isa.error_codes import ErrorCode
+from heddle.rnn.layouts import task_memory_layout
+from heddle_sim.golden.recurrent_engine import ROW_BYTES, EngineFault, EngineState, engine_run, read_image
 from heddle_sim.rnn.image import build_image
 from heddle_sim.rnn.model import EngineModel
 from heddle_sim.rnn.task import Task
@@ -18,22 +20,34 @@ from ..fixture import Bench
 from ..stimulus.recurrent_networks import KINDS, random_image, random_model, random_task, stacked_gru
 
 LIMIT = 60_000      # cycles of a run
+MEMORIES = ((0, 1), (0, 1), (3, 2), (14, 16))       # latencies that are drawn: largest delay of a request, requests that are accepted ahead
 
 
 class EngineBench(Bench):
     """An engine with lanes; the bench is shared memory and writes the factor registers.
 
-    The design has no streams: accesses of banks, steps of the lanes and writes of factor registers are what the watchdog looks at.
+    Steps of the lanes and writes of factor registers are progress too. Every access of shared memory happens in a run: when its busy ends,
+    writes are in memory and no word is on its way.
+
+    Parameters
+    ----------
+    paced : bool
+        Shared memory has its least latency and refuses nothing. Otherwise the latency is drawn for each run.
     """
 
-    def __init__(self, dut, grant_chance=0.7):
+    def __init__(self, dut, paced=False):
         super().__init__(dut, EngineSystem(_config()))
         self.cfg = _config()
-        self.memory = BankMemory(dut, self.cfg.shared_bytes, self.rng, read="bank_read", write="bank_write", grant_chance=grant_chance,
-                                 one_write=self.cfg.shared_writes == 1)
-        self.memory.on_access = lambda *access: self.progress()
+        self.memory = BankMemory(dut, self.cfg, self.rng, read="bank_read", write="bank_write", grant_chance=1.0 if paced else 0.7)
+        self.memory.on_access = self._access
         self.state = EngineState.for_config(self.cfg)
         self.skipped = self.steps = 0
+        self.stop_after = None      # cycles of the next run
+        self._memories = ((0, 1),) if paced else MEMORIES
+
+    def _access(self, kind, bank, row):
+        self.progress()
+        assert self.dut.run__busy.value, f"{kind} of row {row} of bank {bank} outside of a run"
 
     async def load(self, words):
         """Factor registers of all lanes, from word 0 on."""
@@ -53,8 +67,9 @@ class EngineBench(Bench):
         await self.cycles(3)
 
     async def run(self, address):
-        """Cycles of a run; ``fault`` becomes the code and operand of its error, or None."""
+        """Cycles of a run; ``fault`` becomes the code and operand of its error, or None. ``stop`` comes after ``stop_after`` cycles."""
         dut = self.dut
+        self.memory.delay, self.memory.places = self.random.choice(self._memories)
         dut.run__start.value, dut.run__address.value = 1, address
         await RisingEdge(dut.clk)
         dut.run__start.value = 0
@@ -62,6 +77,7 @@ class EngineBench(Bench):
         while True:
             await RisingEdge(dut.clk)
             cycles += 1
+            dut.stop.value = cycles == self.stop_after
             if (bits := int(dut.run__error.value)) & 1:
                 error = recurrent_error_layout.from_bits(bits)
                 self.fault = error.code, address if error.of_image else error.operand
@@ -74,13 +90,30 @@ class EngineBench(Bench):
             if not int(dut.run__busy.value):
                 break
             assert cycles < LIMIT, f"the run must end within {LIMIT} cycles"
+        dut.stop.value, self.stop_after = 0, None
         return cycles
 
-    async def check(self, image):
-        """Run an image and compare all of shared memory with the golden engine's."""
+    async def begin(self, image):
+        """Load the factor registers and shared memory of an image."""
         await self.load(image.words)
         self.memory.data[:] = self.rng.integers(0, 256, len(self.memory.data))
         self.memory.data[:len(image.shared)] = image.shared
+
+    def forget(self):
+        """After a run that did not end as the golden engine's: columns that were left out count from here on."""
+        self.skipped = self.state.skipped
+
+    def expected_fault(self, address):
+        """Code and operand of the golden engine's error, or None."""
+        try:
+            engine_run(self.cfg, self.state, self.memory.data.copy(), address)
+        except EngineFault as fault:
+            return fault.code, fault.operand
+        return None
+
+    async def check(self, image):
+        """Run an image and compare all of shared memory with the golden engine's."""
+        await self.begin(image)
         expected = self.memory.data.copy()
         cycles = 0
         for address in (image.bias_address, image.address):
@@ -88,7 +121,6 @@ class EngineBench(Bench):
                 cycles = await self.run(address)
                 assert self.fault is None, f"error {self.fault}"
                 engine_run(self.cfg, self.state, expected, address)
-        await self.cycles(2)
         wrong = np.flatnonzero(self.memory.data != expected)
         assert not len(wrong), f"{len(wrong)} bytes differ, first at {wrong[0]:#x}"
         assert self.skipped == self.state.skipped, f"columns that are left out must be {self.state.skipped}, not {self.skipped}"
@@ -156,15 +188,57 @@ async def faults(dut):
     size = len(bench.memory.data)
     bench.memory.data[:] = 0
     for address in (0, 8, size, size - 16, 1 << 31):
+        expected = bench.expected_fault(address)
         await bench.run(address)
-        expected = None
-        try:
-            engine_run(bench.cfg, bench.state, bench.memory.data.copy(), address)
-        except EngineFault as fault:
-            expected = fault.code, fault.operand
         assert bench.fault == expected is not None, f"{bench.fault}, not {expected} at {address:#x}"
     await bench.check(random_image(bench.cfg, bench.rng, tasks=1))
     bench.finish()
+
+
+@cocotb.test(timeout_time=50, timeout_unit="ms")
+@cocotb.parametrize(field=["state_address", "input_address", "output_address"])
+async def outside(dut, field):
+    """States, rows and results of which one lies behind shared memory end the run with its address; the next image runs."""
+    bench = EngineBench(dut)
+    await bench.start()
+    cfg, size, steps = bench.cfg, bench.cfg.shared_bytes, 4
+    for number in range(steps):
+        if field == "state_address" and number:
+            break
+        image = build_image(cfg, [random_task(bench.rng, random_model(cfg, bench.rng, "lstm", 20, 2), steps)])
+        await bench.begin(image)
+        header, (task,) = (parts := read_image(cfg, bench.memory.data, image.address)).header, parts.tasks
+        pitch = 0 if field == "state_address" else getattr(task[1], field.replace("address", "pitch"))
+        place = image.address + ROW_BYTES * (2 + header.sweeps + header.operations)
+        record = bench.memory.data[place:place + ROW_BYTES]
+        bits = int.from_bytes(record.tobytes(), "little")
+        change = (getattr(task[1], field) ^ (size - number * pitch)) << task_memory_layout[field].offset
+        record[:] = np.frombuffer((bits ^ change).to_bytes(ROW_BYTES, "little"), np.uint8)
+        expected = bench.expected_fault(image.address)
+        await bench.run(image.address)
+        assert bench.fault == expected and expected[0] == ErrorCode.OUT_OF_RANGE, f"{bench.fault}, not {expected}"
+    bench.forget()
+    await bench.check(random_image(cfg, bench.rng, tasks=1))
+    bench.finish()
+
+
+@cocotb.test(timeout_time=50, timeout_unit="ms")
+async def stops(dut):
+    """Runs that are stopped end with nothing on its way; the next one is complete."""
+    bench = EngineBench(dut)
+    await bench.start()
+    stopped = 0
+    for _ in range(4):
+        image = random_image(bench.cfg, bench.rng, tasks=3, largest=30)
+        await bench.begin(image)
+        for after in bench.rng.integers(1, 500, 4):
+            bench.stop_after = int(after)
+            stopped += await bench.run(image.address) > after
+            assert bench.fault is None, f"error {bench.fault}"
+        bench.forget()
+        await bench.check(random_image(bench.cfg, bench.rng, tasks=1))
+    bench.finish()
+    assert stopped > 4, f"more than 4 runs must be stopped, not {stopped}"
 
 
 @cocotb.test(timeout_time=50, timeout_unit="ms")
@@ -201,7 +275,7 @@ async def jumps(dut):
 @cocotb.test(timeout_time=50, timeout_unit="ms", skip="most" not in bench_parameters())
 async def pace(dut):
     """Cycles of a step of a layer: parameters ``kind``, ``inputs``, ``hidden``, ``tasks`` that take turns, ``steps``; at most ``most``."""
-    bench = EngineBench(dut, grant_chance=1.0)
+    bench = EngineBench(dut, paced=True)
     await bench.start()
     given = bench.parameters
     model = random_model(bench.cfg, bench.rng, given["kind"], given["inputs"], given["hidden"])

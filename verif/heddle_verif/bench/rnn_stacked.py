@@ -30,7 +30,7 @@ async def pace(dut):
     cycles a step of one of them, with
     ``gain`` at most what ``most_cycles`` allows for that gain. What was found is written to ``figures.json`` in the folder of the run.
     """
-    bench = EngineBench(dut, grant_chance=1.0)
+    bench = EngineBench(dut, paced=True)
     await bench.start()
     given, cfg = bench.parameters, bench.cfg
     model = stacked_gru(cfg, bench.rng, given["inputs"], given["size"], linear=given["linear"], cat=given["cat"], held=given["held"])

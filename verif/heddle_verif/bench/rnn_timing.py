@@ -15,7 +15,7 @@ async def agreement(dut):
 
     ``skip_zeros`` and ``held`` as of ``EngineModel``; of the inputs a share ``zeros`` is zero, or with ``held`` they change slowly.
     """
-    bench = EngineBench(dut, grant_chance=1.0)
+    bench = EngineBench(dut, paced=True)
     await bench.start()
     wrong = []
     for kind, hidden, inputs, steps, tasks, cat in bench.parameters["layers"]:

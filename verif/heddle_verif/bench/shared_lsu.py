@@ -1,18 +1,20 @@
-"""Bench of the loads and stores of a group of threads: every port in every cycle against a model of the rules."""
+"""Bench of the shared-memory LSU: every port in every cycle against a model of its rules, with memory of any latency."""
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import cocotb
 from cocotb.triggers import RisingEdge
 from heddle.constants import BANK_BYTES, BANKS, ROW_BYTES
-from heddle.interfaces.layouts import SHARED_READ_LATENCY
+from heddle.interfaces.layouts import SHARED_READ_LATENCY, shared_answer_layout, shared_read_layout, shared_write_layout
 from heddle.isa.encoding import ACCESS_BYTES, Access
 from heddle.thread.shared_lsu import SharedLsu, group_access_layout, placement_layout
 from heddle_sim.golden.bank_access import banks_of, gather_cycles
 from heddle_sim.toolchain.cocotb_process import bench_config
 
+from ..agents.banks import BankMemory
 from ..agents.payload import pack
+from ..agents.stream import StreamHandles
 from ..fixture import Bench
 from .thread_workload import STORES
 
@@ -21,22 +23,41 @@ WORD_BYTES = 4
 
 @dataclass
 class Group:
-    """What the unit takes at once: the slots that access memory, and of all slots address and data."""
+    """What the unit takes at once: the slots that access memory, and of all slots address and data; kind and operation of the access."""
 
     number: int
     waiting: list
     address: list
     data: list
     word: int
+    store: bool = False
+    access: Access = Access.B32
+    operation: int = 0
 
 
 @dataclass
-class Operation:
-    """Groups with one kind of access."""
+class Request:
+    """A request that is not over: of a load the bank and byte offset of each slot that takes a word; its banks with their contents."""
 
-    store: bool
-    access: Access
-    groups: deque
+    group: Group
+    slots: dict
+    banks: dict = field(default_factory=dict)
+
+
+@dataclass
+class Inputs:
+    """Inputs of a cycle: the group that is offered or None, ``hold``, ``drop``, and what memory says.
+
+    ``ready``: of a read and of a write. ``answer``: banks whose words come, empty without an answer. ``last``: with the last of a request.
+    """
+
+    offered: Group | None
+    hold: bool
+    drop: bool
+    ready: dict
+    answer: set
+    last: bool
+    written: bool
 
 
 class Model:
@@ -44,116 +65,134 @@ class Model:
 
     def __init__(self, cfg):
         self.cfg = cfg
-        self.entered = deque()          # with far_registers: groups in front
         self.group, self.waiting = None, []
-        self.loads, self.stores = {}, {}    # bank: row, and row, word and mask
-        self.asking = {}                # slot of a load that waits for its bank: bank, offset
-        self.asking_group = 0
-        self.flying = deque([({}, 0)] * SHARED_READ_LATENCY, SHARED_READ_LATENCY)
+        self.at_port = None             # the last element of ``requests``, before its transfer
+        self.requests = deque()
 
     @property
     def idle(self):
-        return not (self.entered or self.group or self.loads or self.stores or any(slots for slots, _ in self.flying))
+        return self.group is None and not self.requests
 
-    def _chosen(self, store):
+    def _chosen(self):
         """Of the waiting slots those that ask for a bank, and those that need not wait with them."""
-        first = {}
+        first, store = {}, self.group.store
         for slot in self.waiting:
             first.setdefault(0 if store and self.cfg.shared_writes == 1 else bank(self.group.address[slot]), slot)
         words = {self.group.address[slot] // BANK_BYTES for slot in first.values()}
         return list(first.values()), [slot for slot in self.waiting if slot in first.values() or
                                       (not store and self.group.address[slot] // BANK_BYTES in words)]
 
-    def cycle(self, operation, offered, hold, drop, reads, writes):
-        """The outputs of a cycle with these inputs; then the model is in the next one.
+    def _may_choose(self, inputs, remaining):
+        """Whether the group becomes a request, but for its threads."""
+        if self.group is None or inputs.drop or (inputs.hold and not self.group.store):
+            return False
+        turns = any(request.group.store != self.group.store for request in remaining)
+        return not turns and len(self.requests) < self.cfg.shared_requests and not self._refused(inputs)
 
-        ``offered`` is a group or None; ``reads`` and ``writes`` are the banks that would grant a request.
-        """
-        buffer_ready = len(self.entered) < 2
-        if drop:
-            self.entered.pop()
-        granted = {slot: place for slot, place in self.asking.items() if place[0] in reads}
-        loads, stores = ({b: request for b, request in requests.items() if b not in grants}
-                         for requests, grants in ((self.loads, reads), (self.stores, writes)))
-        denied = bool(loads or stores)
-        choose = self.group is not None and not hold and not denied
-        first, served = self._chosen(operation.store) if choose else ([], [])
+    def _refused(self, inputs):
+        return self.at_port is not None and not inputs.ready["write" if self.at_port.group.store else "read"]
+
+    def cycle(self, inputs):
+        """The outputs of a cycle; then the model is in the next one."""
+        oldest = self.requests[0] if self.requests else None
+        over = inputs.last or inputs.written
+        remaining = list(self.requests)[over:]
+        returning = {slot: place for slot, place in oldest.slots.items() if place[0] in inputs.answer} if inputs.answer else {}
+        refused, choose = self._refused(inputs), self._may_choose(inputs, remaining)
+        first, served = self._chosen() if choose else ([], [])
         left = [slot for slot in self.waiting if slot not in served]
         room = self.group is None or (choose and not left)
-        far = self.cfg.far_registers
-        arriving = self.entered[0] if self.entered else None if far else offered
-        returning, group = self.flying[0]
-        requesting = bool(self.loads or self.stores)
+        waiting = {request.group.operation for request in remaining} | ({self.group.operation} if self.group else set())
         outputs = {
-            "i__ready": buffer_ready if far else room, "occupied": self.group is not None or bool(self.entered),
-            "status__requesting": requesting, "status__storing": bool(self.stores),
-            "status__in_flight": requesting or any(slots for slots, _ in self.flying),
-            "event_conflicts": denied or (choose and bool(left)),
-            "loads": self.loads, "stores": self.stores, "returning": returning, "group": group,
+            "i__ready": room, "status__waiting": bits(waiting),
+            "status__in_flight": bits(waiting | ({oldest.group.operation} if inputs.answer else set())),
+            "event_conflicts": refused or (choose and bool(left)), "asked": self.at_port,
+            "returning": returning, "group": oldest.group.number if oldest else None,
         }
-        self.flying.append((granted, self.asking_group))
-        self.asking = {slot: place for slot, place in self.asking.items() if slot not in granted}
-        self.loads, self.stores = loads, stores
+        if not refused:
+            self.at_port = None
+        if over:
+            self.requests.popleft()
         if choose:
-            self._request(operation, first, served)
+            if first:
+                self.at_port = self._request(first, served)
+                self.requests.append(self.at_port)
             self.waiting, self.group = left, self.group if left else None
-        if far and arriving and room:
-            self.entered.popleft()
-        if far and offered and buffer_ready:
-            self.entered.append(offered)
-        if arriving and room:
-            self.group, self.waiting = arriving, arriving.waiting
+        if inputs.drop:
+            self.group = None
+        if inputs.offered and room:
+            self.group, self.waiting = inputs.offered, inputs.offered.waiting
         return outputs
 
-    def _request(self, operation, first, served):
+    def _request(self, first, served):
         group = self.group
-        self.asking_group = group.number
+        request = Request(group, {} if group.store else {
+            slot: (bank(group.address[slot]), group.address[slot] % BANK_BYTES) for slot in served})
         for slot in first:
             address = group.address[slot]
-            row = address // ROW_BYTES
-            if operation.store:
-                offset = (address + WORD_BYTES * group.word) % BANK_BYTES
-                size = min(ACCESS_BYTES[operation.access], WORD_BYTES)
-                self.stores[bank(address)] = (row, group.data[slot], ((1 << size) - 1) << offset)
-            else:
-                self.loads[bank(address)] = row
-        if not operation.store:
-            self.asking = {slot: (bank(group.address[slot]), group.address[slot] % BANK_BYTES) for slot in served}
+            row, offset = address // ROW_BYTES, (address + WORD_BYTES * group.word) % BANK_BYTES
+            size = min(ACCESS_BYTES[group.access], WORD_BYTES)
+            request.banks[bank(address)] = (row, group.data[slot], ((1 << size) - 1) << offset) if group.store else (row, None, None)
+        return request
 
 
 def bank(address):
     return int(banks_of(address))
 
 
-class GatherBench(Bench):
-    """Random operations; ``offer``, ``hold`` and ``grant`` are probabilities in a cycle."""
+def bits(numbers):
+    return sum(1 << number for number in numbers)
 
-    def __init__(self, dut, offer=1.0, hold=0.0, grant=1.0, drop=0.0):
+
+@dataclass(frozen=True)
+class Memory:
+    """Behaviour of ``BankMemory``: its ``grant_chance``, ``delay`` and ``places``."""
+
+    grant: float = 1.0
+    delay: int = 0
+    places: int = 1
+
+
+MEMORIES = {"free": Memory(), "some": Memory(grant=0.8), "few": Memory(grant=0.2), "late": Memory(grant=0.7, delay=6, places=5)}
+
+
+class LsuBench(Bench):
+    """Random operations; ``offer``, ``hold`` and ``drop`` are probabilities in a cycle."""
+
+    def __init__(self, dut, memory=MEMORIES["free"], offer=1.0, hold=0.0, drop=0.0):
         super().__init__(dut, SharedLsu(bench_config()))
         self.slots = min(self.cfg.thread_slots, self.cfg.threads)
         self.layout = group_access_layout(self.cfg)
-        self.offer, self.hold, self.grant, self.drop = offer, hold, grant, drop if self.cfg.late_address_checks else 0
-        self.returned = self.stored = self.conflicts = self.steps = self.dropped = self.asked = 0
+        self.memory, self.offer, self.hold, self.drop = memory, offer, hold, drop
+        self.returned = self.stored = self.conflicts = self.steps = self.dropped = self.most = self.turns = 0
+        self.asked = []                 # cycles in which a request was at a port
+        self.numbers = self.joined = 0  # operations so far; requests made while two operations had some
 
     async def start(self):
         await super().start()
+        BankMemory(self.dut, self.cfg, self.rng, read="bank_read", write="bank_write", grant_chance=self.memory.grant,
+                   delay=self.memory.delay, places=self.memory.places)
+        self.ports = {"read": StreamHandles(self.dut, "bank_read__request", shared_read_layout(self.cfg)),
+                      "write": StreamHandles(self.dut, "bank_write__request", shared_write_layout(self.cfg))}
+        self.answers = StreamHandles(self.dut, "bank_read__answer", shared_answer_layout)
         self.forget()
 
     def forget(self):
         """Nothing is asked, and nothing under way."""
         self.model = Model(self.cfg)
-        self.offered = None
-        self.free = set()           # with banks_known_ahead: banks that grant in this cycle
-        self._drive(None, False, False, set(), set())
+        self.offered, self.was_store = None, None
+        self._drive(False, False)
 
     # -- what is asked --------------------------------------------------------------------------
 
-    def operation(self):
-        store = self.random.random() < 0.5
-        access = self.random.choice(STORES if store else list(Access))
-        return Operation(store, access, deque(self.group(access) for _ in range(self.random.randint(1, 5))))
+    def operation(self, store=None, access=None, groups=None):
+        """Groups of a new operation."""
+        store = self.random.random() < 0.5 if store is None else store
+        access = access or self.random.choice(STORES if store else list(Access))
+        self.numbers += 1
+        return [self.group(access, store) for _ in range(groups or self.random.randint(1, 5))]
 
-    def group(self, access):
+    def group(self, access, store=False):
         size = ACCESS_BYTES[access]
         style, few = self.random.randrange(5), [self.random.randrange(self.cfg.shared_rows) for _ in range(2)]
         steps = {0: BANK_BYTES, 1: ROW_BYTES, 2: size}      # a word each, all of one bank, neighbours
@@ -165,48 +204,47 @@ class GatherBench(Bench):
                 place = self.random.choice(few) * ROW_BYTES + place % ROW_BYTES
             address.append(place % self.cfg.shared_bytes // size * size)
         active = self.random.choice([0.0, 0.2, 0.5, 0.9, 1.0])
-        waiting = [slot for slot in range(self.slots) if self.random.random() < active] if active else [self.random.randrange(self.slots)]
+        waiting = [slot for slot in range(self.slots) if self.random.random() < active]
+        if not active and self.random.random() < 0.8:
+            waiting = [self.random.randrange(self.slots)]
         return Group(self.random.randrange(self.cfg.thread_groups), waiting, address,
                      [self.random.getrandbits(32) for _ in range(self.slots)],
-                     self.random.randrange(max(1, size // WORD_BYTES)))
+                     self.random.randrange(max(1, size // WORD_BYTES)), store, access, self.numbers)
 
     # -- the ports ------------------------------------------------------------------------------
 
-    def _drive(self, operation, hold, drop, reads, writes):
+    def _drive(self, hold, drop):
         dut, group = self.dut, self.offered
-        dut.i__valid.value, dut.hold.value = group is not None, hold
-        dut.bank_read__grant.value = sum(1 << b for b in reads)
-        dut.bank_write__grant.value = sum(1 << b for b in writes)
-        if self.cfg.late_address_checks:
-            dut.drop.value = drop
-        if operation:
-            dut.store.value, dut.access.value = operation.store, operation.access.value
-        shown = group or self.group(Access.U8)      # anything
+        dut.i__valid.value, dut.hold.value, dut.drop.value = group is not None, hold, drop
+        shown = group or self.group(self.random.choice(STORES), self.random.random() < 0.5)      # anything
         dut.i__payload.value = pack(self.layout, {
-            "waiting": sum(1 << slot for slot in shown.waiting), "group": shown.number, "word": shown.word,
-            "address": shown.address, "data": shown.data})
+            "waiting": bits(shown.waiting), "group": shown.number, "word": shown.word, "address": shown.address, "data": shown.data,
+            "store": shown.store, "access": shown.access, "operation": shown.operation % 2})
 
     def _value(self, name):
         return int(getattr(self.dut, name).value)
 
+    def _sample(self, hold, drop):
+        """Inputs of the cycle that ends at this edge."""
+        answer = self.answers.value() if self.answers.is_valid() else {"bank": 0, "last": 0}
+        return Inputs(self.offered, hold, drop, {kind: port.is_ready() for kind, port in self.ports.items()},
+                      {b for b in range(BANKS) if answer["bank"] >> b & 1}, bool(answer["last"]), bool(self._value("bank_write__written")))
+
     def _compare(self, expected):
-        for name in ("i__ready", "occupied", "status__requesting", "status__storing", "status__in_flight", "event_conflicts"):
+        for name in ("i__ready", "event_conflicts"):
             assert self._value(name) == expected[name], f"{name} is {self._value(name)}"
-        for name in ("read", "write"):
-            wanted = expected["loads" if name == "read" else "stores"]
-            asked = self._value(f"bank_{name}__request")
-            assert asked == sum(1 << b for b in wanted), f"bank_{name} asks for {asked:b}"
-            for b, request in wanted.items():
-                row, data, mask = request if name == "write" else (request, None, None)
-                assert self._value(f"bank_{name}__row__{b}") == row, f"bank_{name}, row of bank {b}"
-                if name == "write":
-                    assert self._value(f"bank_write__mask__{b}") == mask, f"mask of bank {b}"
-                    enabled = sum(0xFF << 8 * i for i in range(BANK_BYTES) if mask >> i & 1)
-                    words = sum(data << 32 * i for i in range(BANK_BYTES // WORD_BYTES))
-                    assert (self._value(f"bank_write__data__{b}") ^ words) & enabled == 0, f"data of bank {b}"
+        for name in ("status__waiting", "status__in_flight"):
+            wanted = bits({number % 2 for number in range(self.numbers + 1) if expected[name] >> number & 1})
+            assert self._value(name) == wanted, f"{name} is {self._value(name)}"
+        asked = expected["asked"]
+        for name, port in self.ports.items():
+            wanted = asked is not None and asked.group.store == (name == "write")
+            assert port.is_valid() == wanted, f"valid of {name} is {port.is_valid()}"
+            if port.is_valid():
+                self._compare_request(name, port.value(), asked)
         returning = expected["returning"]
         arrived = self._value("arrived__slots")
-        assert arrived == sum(1 << slot for slot in returning), f"slots {arrived:b} return"
+        assert arrived == bits(returning), f"slots {arrived:b} return"
         if returning and self.cfg.thread_groups > 1:
             assert self._value("arrived__group") == expected["group"], "group that returns"
         for slot in range(self.slots):
@@ -215,64 +253,89 @@ class GatherBench(Bench):
             assert place.bank == (0 if bank_number is None else 1 << bank_number), f"bank of slot {slot}"
             assert offset is None or place.offset == offset, f"offset of slot {slot}"
 
+    def _compare_request(self, name, fields, asked):
+        assert fields["bank"] == bits(asked.banks), f"{name} asks for {fields['bank']:b}"
+        for number, (row, data, mask) in asked.banks.items():
+            line = number % len(fields["row"])
+            assert fields["row"][line] == row, f"{name}, row of bank {number}"
+            if name == "write":
+                assert fields["mask"][line] == mask, f"mask of bank {number}"
+                enabled = sum(0xFF << 8 * i for i in range(BANK_BYTES) if mask >> i & 1)
+                words = sum(data << 32 * i for i in range(BANK_BYTES // WORD_BYTES))
+                assert (fields["data"][line] ^ words) & enabled == 0, f"data of bank {number}"
+
     # -- the run --------------------------------------------------------------------------------
 
-    async def step(self, operation, offered, drop):
-        """A cycle; says whether the group was taken."""
+    async def step(self, drop):
+        """A cycle; returns whether the group was taken."""
         hold = self.random.random() < self.hold
-        reads, writes = ({b for b in range(BANKS) if self.random.random() < self.grant} for _ in range(2))
-        if self.cfg.banks_known_ahead:
-            self.dut.bank_ahead.value = sum(1 << b for b in range(BANKS) if b not in reads)
-            reads, self.free = self.free, reads
-            writes = reads
-        self.offered = offered
-        self._drive(operation, hold, drop, reads, writes)
+        self._drive(hold, drop)
         await RisingEdge(self.dut.clk)
         self.steps += 1
-        expected = self.model.cycle(operation, offered, hold, drop, reads, writes)
+        inputs = self._sample(hold, drop)
+        before = self.model.at_port
+        expected = self.model.cycle(inputs)
         try:
             self._compare(expected)
         except AssertionError as error:
-            raise AssertionError(f"cycle {self.steps}, {operation}: {error}; expected {expected}") from None
-        self.returned += len(expected["returning"])
-        self.stored += len(set(expected["stores"]) & writes)
-        self.asked += expected["status__requesting"]
-        self.conflicts += expected["event_conflicts"]
-        return bool(offered and expected["i__ready"])
+            raise AssertionError(f"cycle {self.steps}, {inputs}: {error}; expected {expected}") from None
+        self._count(expected, before)
+        return bool(self.offered and expected["i__ready"])
 
-    async def run(self, operation, cycles=None):
-        """All groups of an operation, until it is over or for some cycles."""
+    def _count(self, expected, before):
+        self.returned += len(expected["returning"])
+        self.conflicts += expected["event_conflicts"]
+        self.most = max(self.most, len(self.model.requests))
+        if before is not None:
+            self.asked.append(self.steps)
+            if self.model.at_port is not before:
+                self.stored += len(before.banks) * before.group.store
+                self.turns += self.was_store is not None and before.group.store != self.was_store
+                self.was_store = before.group.store
+                self.joined += any(request.group.operation != before.group.operation for request in self.model.requests)
+
+    async def run(self, *operations, cycles=None):
+        """All groups of some operations, until they are over or for some cycles."""
         assert self.model.idle
-        self.offered, drop = None, False
-        while (operation.groups or not self.model.idle or drop) and cycles != 0:
+        groups, drop = deque(group for operation in operations for group in operation), False
+        while (groups or not self.model.idle or drop) and cycles != 0:
             cycles = cycles and cycles - 1
             dropping, drop = drop, False
             self.dropped += dropping
-            offers = operation.groups and not dropping and (self.offered is not None or self.random.random() < self.offer)
-            if await self.step(operation, operation.groups[0] if offers else None, dropping):
-                operation.groups.popleft()
-                drop, self.offered = self.random.random() < self.drop, None
+            if groups and not dropping and self.offered is None and self._may_offer(groups[0]) and self.random.random() < self.offer:
+                self.offered = groups[0]
+            if await self.step(dropping):
+                groups.popleft()
+                self.offered, drop = None, self.random.random() < self.drop
+
+    def _may_offer(self, group):
+        """At most two operations have accesses in flight."""
+        under_way = {request.group.operation for request in self.model.requests}
+        if self.model.group:
+            under_way.add(self.model.group.operation)
+        return all(number >= group.operation - 1 for number in under_way)
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-@cocotb.parametrize(offer=[0.3, 1.0], hold=[0.0, 0.3], grant=[0.2, 0.8, 1.0])
-async def random_operations(dut, offer, hold, grant):
-    """Groups with few and many active threads, in any layout."""
-    bench = GatherBench(dut, offer, hold, grant, drop=0.3)
+@cocotb.parametrize(memory=list(MEMORIES), offer=[0.3, 1.0], hold=[0.0, 0.3])
+async def random_operations(dut, memory, offer, hold):
+    """Groups with few and many active threads, in any layout; operations that follow each other, and memory of any latency."""
+    bench = LsuBench(dut, MEMORIES[memory], offer, hold, drop=0.3)
     await bench.start()
-    for _ in range(60):
-        await bench.run(bench.operation())
-    assert min(bench.returned, bench.stored) > 10
-    assert (bench.conflicts > 0) == (bench.slots > 1 or grant < 1) and (bench.dropped > 0) == bench.cfg.late_address_checks
+    for _ in range(20):
+        await bench.run(*(bench.operation() for _ in range(3)))
+    assert min(bench.returned, bench.stored, bench.dropped, bench.turns) > 10
+    assert (bench.conflicts > 0) == (bench.slots > 1 or memory in ("some", "few"))
+    assert (bench.most == bench.cfg.shared_requests and bench.joined > 0) or memory != "late"
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def reset_under_way(dut):
     """A reset forgets everything that was asked."""
-    bench = GatherBench(dut, grant=0.5)
+    bench = LsuBench(dut, Memory(grant=0.5))
     await bench.start()
     for _ in range(120):
-        await bench.run(bench.operation(), bench.random.randint(1, 8))
+        await bench.run(bench.operation(), bench.operation(), cycles=bench.random.randint(1, 12))
         await bench.restart(bench)
     await bench.run(bench.operation())
     assert min(bench.returned, bench.stored) > 10
@@ -280,16 +343,31 @@ async def reset_under_way(dut):
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def cycles_of_loads(dut):
-    """Without stalls loads ask for as many cycles as the golden model of the banks says, and groups follow each other without a gap."""
-    bench = GatherBench(dut)
+    """With memory at its least latency loads ask for as many cycles as the golden model of the banks says, and groups have no gap."""
+    bench = LsuBench(dut)
     await bench.start()
     for _ in range(40):
-        operation = Operation(False, Access.V4, deque(bench.group(Access.V4) for _ in range(4)))
-        addresses = []
-        for group in operation.groups:
+        groups, addresses = bench.operation(store=False, access=Access.V4, groups=4), []
+        for group in groups:
             group.waiting = list(range(bench.slots))
             addresses += group.address
-        bench.asked, before = 0, bench.steps
-        await bench.run(operation)
-        assert bench.asked == gather_cycles(addresses, bench.slots)
-        assert bench.steps - before == bench.asked + 2 + SHARED_READ_LATENCY + bench.cfg.far_registers
+        bench.asked.clear()
+        before = bench.steps
+        await bench.run(groups)
+        assert len(bench.asked) == gather_cycles(addresses, bench.slots)
+        assert bench.steps - before == len(bench.asked) + 2 + SHARED_READ_LATENCY
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def cycles_of_turns(dut):
+    """A load and a store behind each other, of one thread each: two cycles from request to request; of one kind one cycle."""
+    bench = LsuBench(dut)
+    await bench.start()
+    for _ in range(20):
+        stores = [bench.random.random() < 0.5 for _ in range(2)]
+        operations = [bench.operation(store=store, access=Access.B32, groups=1) for store in stores]
+        for (group,) in operations:
+            group.waiting = [bench.random.randrange(bench.slots)]
+        bench.asked.clear()
+        await bench.run(*operations)
+        assert len(bench.asked) == 2 and bench.asked[1] - bench.asked[0] == 1 + SHARED_READ_LATENCY * (stores[0] != stores[1])

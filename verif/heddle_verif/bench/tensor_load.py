@@ -19,6 +19,7 @@ from ..agents.global_memory import GlobalMemory
 from ..agents.pause import PATTERNS, pattern
 from ..duts.multicast_loop import LoopedLoad
 from ..fixture import Bench
+from ..stimulus.shared_memories import SHARED
 
 MEMORY = 1 << 14
 LINE_BLOCKS = 8
@@ -32,11 +33,11 @@ def component(cfg):
 
 
 class LoadBench(Bench):
-    """Memory that answers in any order of the tags, banks that grant with chance ``grant``, and the bytes that must be written."""
+    """Memory that answers in any order of the tags, shared memory as one of ``SHARED``, and the bytes that must be written."""
 
-    def __init__(self, dut, pause, grant):
+    def __init__(self, dut, pause, shared):
         super().__init__(dut, component(bench_config()))
-        self.pause, self.grant = pause, grant
+        self.pause, self.shared = pause, SHARED[shared]
         self.open_tags = set()
         self.completed = self.sent = self.arrived = 0
 
@@ -46,8 +47,7 @@ class LoadBench(Bench):
         self.memory = GlobalMemory(self.dut, "", cfg, cfg.tag_bits, self.rng, size=MEMORY, ahead=2, pause=partial(pattern, self.pause),
                                    writes=False)
         self.memory.on_item = self._check_tag
-        self.banks = BankMemory(self.dut, cfg.shared_bytes, self.rng, read=None, write="bank_write", grant_chance=self.grant,
-                                one_write=cfg.shared_writes == 1, unasked=True)
+        self.banks = BankMemory(self.dut, cfg, self.rng, read=None, write="bank_write", **self.shared)
         self.golden = self.banks.data.copy()
         self.bursts = self.source("i_burst", burst_layout(cfg), pause=self.pause)
         self.arrivals = self.sink("o_moved", barrier_arrival_layout, pause=self.pause)
@@ -111,8 +111,8 @@ class LoadBench(Bench):
         return cycles
 
 
-async def _run(dut, pause, grant, count=120):
-    bench = LoadBench(dut, pause, grant)
+async def _run(dut, pause, shared, count=120):
+    bench = LoadBench(dut, pause, shared)
     await bench.start()
     place = reads = 0
     for _ in range(count):
@@ -126,15 +126,15 @@ async def _run(dut, pause, grant, count=120):
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
-@cocotb.parametrize(pause=PATTERNS, grant=[1, 0.5])
-async def bursts_inside_and_outside(dut, pause, grant):
-    await _run(dut, pause, grant)
+@cocotb.parametrize(pause=PATTERNS, shared=list(SHARED))
+async def bursts_inside_and_outside(dut, pause, shared):
+    await _run(dut, pause, shared)
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 async def a_beat_a_cycle_outside(dut):
     """Bursts outside take a cycle for each of their beats."""
-    bench = LoadBench(dut, "none", 1)
+    bench = LoadBench(dut, "none", "least")
     await bench.start()
     await ClockCycles(dut.clk, bench.cfg.axi_reads + 4)     # slots are cleared first
     beats = 0

@@ -3,12 +3,14 @@
 import copy
 from collections import Counter, deque
 from functools import partial
+from types import SimpleNamespace
 
 import cocotb
 import numpy as np
 from cocotb.triggers import RisingEdge
 from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, PREDICATES
 from heddle.interfaces.layouts import error_layout, thread_operation_layout
+from heddle.isa.encoding import Swizzle
 from heddle.thread.unit import ThreadUnit
 from heddle_sim.golden.thread import ThreadState, active_threads, execute
 from heddle_sim.toolchain.cocotb_process import bench_config
@@ -19,20 +21,24 @@ from ..agents.pause import bernoulli, when_asked
 from ..coverage.errors import sample_error
 from ..coverage.thread import sample_operation
 from ..fixture import Bench
+from ..stimulus.swizzles import number_of
 
 __all__ = ["MEMORY_BYTES", "Stalls", "ThreadBench"]
 
 IDLE_LIMIT = 20_000     # cycles without progress that fail a test
+BANK_OUTPUTS = ("bank_read__request", "bank_write__request")
 GLOBAL_OUTPUTS = tuple(f"global_port__{name}" for name in ("read_request", "write_request", "write_data"))
 MEMORY_BYTES = 1 << 14
 
 
 class Stalls:
     """Probabilities per cycle that a port does not move; ``latency`` of global memory in cycles. With ``asked`` global memory is ready
-    for a request only when there is one."""
+    for a request only when there is one. ``delay`` and ``places`` are those of ``BankMemory``, for shared memory."""
 
-    def __init__(self, operations=0.0, registers=0.0, banks=0.0, requests=0.0, data=0.0, responses=0.0, latency=(1, 1), asked=False):
+    def __init__(self, operations=0.0, registers=0.0, banks=0.0, requests=0.0, data=0.0, responses=0.0, latency=(1, 1), asked=False,
+                 delay=0, places=1):
         self.operations, self.registers, self.banks, self.asked = operations, registers, banks, asked
+        self.delay, self.places = delay, places
         self.requests, self.data, self.responses, self.latency = requests, data, responses, latency
 
 
@@ -48,6 +54,7 @@ class ThreadBench(Bench):
         super().__init__(dut, ThreadUnit(bench_config()), idle_limit=IDLE_LIMIT)
         self.stalls = stalls
         self.slots = min(self.cfg.thread_slots, self.cfg.threads)
+        self.layout = thread_operation_layout(self.cfg)
         self.done = self.compared = self.conflict_events = self.most_stores = 0
         self.times = {"done": [], "bank_read": [], "bank_write": []}
         self.forget()
@@ -59,7 +66,7 @@ class ThreadBench(Bench):
         self.returned = [0] * self.cfg.threads      # what the lanes keep for a product register
         self.operands = deque([None] * (self.cfg.register_read_latency - 1))    # registers that stand at the port after the next edges
         self.waits = False              # a write was refused in the last cycle
-        self.denied = self.denied_before = False    # so was a request to a bank, in this cycle and in the last one
+        self.held = False               # so was a request to a bank
         self.stores = 0                 # to global memory, whose data are there and whose response is not
         self.errors, self.expected_errors = Counter(), Counter()
         self.register_stalls = self.register_events = 0
@@ -73,7 +80,7 @@ class ThreadBench(Bench):
     async def start(self):
         await super().start()
         cfg, dut, rng, stalls = self.cfg, self.dut, self.rng, self.stalls
-        self.source_i = self.source("i_operation", thread_operation_layout, pause=bernoulli(rng, stalls.operations), on_item=self._accept)
+        self.source_i = self.source("i_operation", self.layout, pause=bernoulli(rng, stalls.operations), on_item=self._accept)
         self.sink("o_error", error_layout, on_item=self._error)
         request = partial(when_asked if stalls.asked else bernoulli, share=stalls.requests)
         data = partial(bernoulli, share=stalls.data)
@@ -84,8 +91,7 @@ class ThreadBench(Bench):
                    "write_response": partial(bernoulli, share=stalls.responses)})
         self.memory.on_item = self._global_item
         self.banks = BankMemory(
-            dut, cfg.shared_bytes, rng, read="bank_read", write="bank_write", grant_chance=1 - stalls.banks, unasked=True,
-            one_write=cfg.shared_writes == 1, one_read=cfg.banks_known_ahead, ahead="bank_ahead" if cfg.banks_known_ahead else None)
+            dut, cfg, rng, read="bank_read", write="bank_write", grant_chance=1 - stalls.banks, delay=stalls.delay, places=stalls.places)
         self.banks.on_access, self.banks.on_refused = self._bank_access, self._bank_refused
         self.state = ThreadState.create(cfg)
         self.state.registers[:] = rng.integers(0, 1 << 32, self.state.registers.shape, np.uint32)
@@ -101,9 +107,10 @@ class ThreadBench(Bench):
         self.golden.start()
 
     def issue(self, **fields):
-        """Queue an operation for the unit."""
-        operation = thread_operation_layout.const(fields)
-        self.operations.append(operation)
+        """Queue an operation for the unit; ``swizzle`` is a mode."""
+        swizzle = fields.get("swizzle", Swizzle.NONE)
+        operation = self.layout.const(fields | {"swizzle": number_of(self.cfg, swizzle)})
+        self.operations.append(SimpleNamespace(**{name: getattr(operation, name) for name in self.layout.members} | {"swizzle": swizzle}))
         self.source_i.put(operation)
 
     async def idle(self):
@@ -147,11 +154,9 @@ class ThreadBench(Bench):
             self.accepting = False
             self.register_events += int(dut.events__register_stalls.value)
             conflict = bool(dut.events__thread_bank_conflicts.value)
-            assert conflict or not self.denied_before, "a request was not granted a cycle before: that is a conflict"
+            assert conflict or not self.held, "a request waited at its port a cycle before: that is a conflict"
             self.conflict_events += conflict
-            storing = bool(self._number("bank_write__request"))
-            assert self._number("storing") == storing, "storing must say whether bank_write asks for a bank"
-            self.denied_before, self.denied = self.denied, False
+            self.held = any(self._number(f"{name}__valid") and not self._number(f"{name}__ready") for name in BANK_OUTPUTS)
             if any(self.checkers[name].held for name in GLOBAL_OUTPUTS):
                 self.stalls_seen.add("global memory")
             self._registers()
@@ -175,7 +180,6 @@ class ThreadBench(Bench):
         self.progress()
 
     def _bank_refused(self, kind, banks):
-        self.denied = True
         self.stalls_seen.add("banks")
 
     def _global_item(self, stream, item):
@@ -209,9 +213,10 @@ class ThreadBench(Bench):
         self.register_stalls += stalled
         if stalled:
             self.stalls_seen.add("registers")
-        for slot in range(self.slots):
-            value = self.random.getrandbits(32) if operands is None else int(operands[slot])
-            self.port(f"registers__read_data__{slot}").value = value
+        for number, name in enumerate(("read_data", "read_second")[:1 + self.cfg.register_pairs]):
+            for slot in range(self.slots):
+                known = operands is not None and number < len(operands)
+                self.port(f"registers__{name}__{slot}").value = int(operands[number][slot]) if known else self.random.getrandbits(32)
         # A write takes two cycles at least.
         self.port("registers__read_grant").value = not self._refuses()
         self.port("registers__write_grant").value = self.waits and not self._refuses()
@@ -225,7 +230,10 @@ class ThreadBench(Bench):
             return True
         group = self._number("registers__read_group") if self.cfg.thread_groups > 1 else 0
         number = self._number("registers__read_number")
-        self.operands[-1] = self.state.registers[group * self.slots:(group + 1) * self.slots, number].copy()
+        pair = self.cfg.register_pairs and self._number("registers__read_pair")
+        assert not pair or number % 2 == 0 and number < FIRST_FACTOR_REGISTER, f"pair of registers from {number}"
+        threads = self.state.registers[group * self.slots:(group + 1) * self.slots]
+        self.operands[-1] = [threads[:, register].copy() for register in range(number, number + 1 + pair)]
         self.progress()
         return False
 

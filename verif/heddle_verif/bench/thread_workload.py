@@ -3,8 +3,9 @@
 import numpy as np
 from heddle.constants import FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS
 from heddle.interfaces.layouts import ThreadKind
-from heddle.isa.encoding import ACCESS_BYTES, GUARD_ALWAYS, Access, AluFunction, CompareFunction, Space
+from heddle.isa.encoding import ACCESS_BYTES, GUARD_ALWAYS, Access, AluFunction, CompareFunction, Space, Swizzle
 
+from ..stimulus.swizzles import random_mode
 from .thread_environment import MEMORY_BYTES
 
 __all__ = ["STORES", "Workload"]
@@ -100,6 +101,7 @@ class Workload:
         count = max(1, size // 4)
         self.bench.issue(
             kind=ThreadKind.STORE if store else ThreadKind.LOAD, function=self.function(), access=access, space=space, element_shift=shift,
+            swizzle=random_mode(self.random, self.cfg) if space is Space.SHARED else Swizzle.NONE,
             a=self.random.choice(self.offsets), value=base & 0xFFFFFFFF,
             **({"c": self.register(count, product=True)} if store else {"dst": self.register(count)}), **self.guard())
 

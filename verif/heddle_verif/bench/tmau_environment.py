@@ -1,4 +1,4 @@
-"""What stands around the TMAU in its bench: banks, global memory and barriers with random delays."""
+"""What stands around the TMAU in its bench: shared memory, global memory and barriers with random delays."""
 
 from collections import Counter, deque
 from functools import partial
@@ -26,11 +26,21 @@ IDLE_LIMIT = 20_000     # cycles without progress that fail a test
 
 
 class Stalls:
-    """Probabilities per cycle that a port does not move."""
+    """Probabilities per cycle that a port does not move, and latencies.
 
-    def __init__(self, operations=0.0, banks=0.0, requests=0.0, data=0.0, responses=0.0, latency=(1, 1), reorder=False):
+    ``shared_delay``: cycles that a request to shared memory waits at most before it may be served. ``shared_places``: requests that a
+    port of shared memory accepts ahead. Without delay and with one place it behaves like ``SharedMemory``.
+    """
+
+    def __init__(self, operations=0.0, banks=0.0, requests=0.0, data=0.0, responses=0.0, latency=(1, 1), reorder=False, shared_delay=0,
+                 shared_places=1):
         self.operations, self.banks, self.requests, self.data, self.responses = operations, banks, requests, data, responses
-        self.latency, self.reorder = latency, reorder
+        self.latency, self.reorder, self.shared_delay, self.shared_places = latency, reorder, shared_delay, shared_places
+
+    @property
+    def like_hardware(self):
+        """Whether a port of shared memory is not ready exactly in the cycle after a refusal."""
+        return self.shared_delay == 0 and self.shared_places == 1
 
     def of_memory(self):
         """Patterns of the streams of the global port."""
@@ -60,7 +70,8 @@ class CopyBench(Bench):
     """
 
     def __init__(self, dut, stalls, fails=lambda address: False):
-        super().__init__(dut, Tmau(bench_config()), idle_limit=IDLE_LIMIT)
+        self.unit = Tmau(bench_config())
+        super().__init__(dut, self.unit, idle_limit=IDLE_LIMIT)
         self.stalls, self.fails = stalls, fails
         self.issued = self.accepted = self.done = 0
         self.busy = False
@@ -69,8 +80,11 @@ class CopyBench(Bench):
         self.errors, self.arrived = Counter(), Counter()
         self.expected_errors, self.expected_arrivals = Counter(), Counter()
         self.moved = self.conflict_events = self.compared = 0
-        self.conflicts = set()      # cycles in which a request was denied
-        self.times = {"operation": [], "read_request": [], "read_data": [], "write_data": [], "bank_write": []}
+        self.transferred = 0        # bytes that barriers may be told of
+        self.parts = deque()        # bytes of write bursts of the local DMA without response
+        self.conflicts, self.held = set(), 0    # cycles in which a request was refused; cycles in which a port was not ready
+        self.times = {"operation": [], "read_request": [], "read_data": [], "write_request": [], "write_data": [], "bank_read": [],
+                      "bank_write": [], "arrival": [], "done": []}
         self.accesses, self.expected_accesses = Counter(), Counter()       # words that banks were granted for
         self.beat_blocks = max(1, self.cfg.axi_bytes // BANK_BYTES)     # of a beat of the bus; halves count as whole ones
         self.unmoved = 0            # bytes of stores that barriers are told of, although some are clipped
@@ -84,8 +98,8 @@ class CopyBench(Bench):
             dut, "global_port", cfg, cfg.tag_bits, self.rng, size=1 << min(cfg.axi_address_bits, 18), latency=stalls.latency,
             errors=[FailingAddresses(self.fails)], ahead=2, pause=stalls.of_memory(), in_order=not stalls.reorder)
         self.global_memory.on_item = self._memory_item
-        self.banks = BankMemory(dut, cfg.shared_bytes, self.rng, read="bank_read", write="bank_write", grant_chance=1 - stalls.banks,
-                                one_write=cfg.shared_writes == 1, one_read=cfg.banks_known_ahead, unasked=True)
+        self.banks = BankMemory(dut, cfg, self.rng, read="bank_read", write="bank_write", grant_chance=1 - stalls.banks,
+                                delay=stalls.shared_delay, places=stalls.shared_places)
         self.banks.on_access, self.banks.on_refused = self._bank_access, self._bank_refused
         self.memory, self.shared = self.global_memory.data, self.banks.data
         self.golden_memory, self.golden_shared = self.memory.copy(), self.shared.copy()
@@ -147,7 +161,9 @@ class CopyBench(Bench):
         assert self.global_memory.idle
         if not self.expected_accesses["failed"]:
             assert self.accesses == +self.expected_accesses, (self.accesses, self.expected_accesses)
-        assert len(self.conflicts) == self.conflict_events, (len(self.conflicts), self.conflict_events)
+        assert self.held == self.conflict_events, (self.held, self.conflict_events)
+        if self.stalls.like_hardware:
+            assert len(self.conflicts) == self.conflict_events, (len(self.conflicts), self.conflict_events)
         self.compared += 1
 
     # -- what is seen -----------------------------------------------------------------------
@@ -157,8 +173,11 @@ class CopyBench(Bench):
         while True:
             await RisingEdge(dut.clk)
             self.busy = bool(dut.busy.value)
-            self.done += int(dut.done.value)
+            if dut.done.value:
+                self.done += 1
+                self.times["done"].append(self.cycle)
             self.conflict_events += int(dut.events__copy_bank_conflicts.value)
+            self.held += not (dut.bank_read__request__ready.value and dut.bank_write__request__ready.value)
             self._reports()
             taken = sum(source.handles.is_valid() and source.handles.is_ready() for source in self.inputs)
             self.accepted += taken
@@ -168,9 +187,10 @@ class CopyBench(Bench):
     def _bank_access(self, kind, bank, row):
         self.accesses[kind] += 1
         self.moved += 1
+        self.transferred += BANK_BYTES if self.cfg.copy_within else min(BANK_BYTES, self.cfg.axi_bytes)
         self.progress()
+        self.times[f"bank_{kind}"].append(self.cycle)
         if kind == "write":
-            self.times["bank_write"].append(self.cycle)
             address = row * ROW_BYTES + bank * BANK_BYTES
             assert self.allowed is None or self.allowed[address], f"a write to {address:#x} leaves the range of its copy"
 
@@ -179,13 +199,14 @@ class CopyBench(Bench):
 
     def _reports(self):
         """What was reported until this cycle."""
-        assert sum(self.arrived.values()) <= self.moved * BANK_BYTES + self.unmoved or self.errors, "bytes arrived before they moved"
+        assert sum(self.arrived.values()) <= self.transferred + self.unmoved or self.errors, "bytes arrived before they moved"
 
     def _error(self, error):
         self.errors[error["code"].value, error["pc"], error["operand"], error["dimension"]] += 1
         sample_error("TMAU", error["code"])
 
     def _arrival(self, arrival):
+        self.times["arrival"].append(self.cycle)
         self.arrived[arrival["barrier"]] += arrival["bytes"]
 
     def _operation(self, _):
@@ -205,6 +226,8 @@ class CopyBench(Bench):
             self.unanswered[kind][item["tag"]] -= 1
         if stream.endswith("data"):
             self.moved += self.beat_blocks
+        if stream == "write_response" and item["tag"] in self.mover_tags:
+            self.transferred += self.parts.popleft()
 
     def _request(self, kind, request):
         cfg, tag, size = self.cfg, request["tag"], (request["beats_minus_one"] + 1) * self.cfg.axi_bytes
@@ -214,6 +237,8 @@ class CopyBench(Bench):
         tags = range(cfg.axi_reads + 2 * cfg.tensors) if kind == "read" else range(cfg.axi_writes)
         assert tag in {*tags, *self.mover_tags}, f"tag {tag} of a {kind} must be one of {tags}, or of copies within memory"
         assert tag in self.mover_tags or not self.unanswered[kind][tag], f"tag {tag} must not be used twice"
+        if kind == "write" and tag in self.mover_tags:
+            self.parts.append(size)
         self.unanswered[kind][tag] += 1
 
 

@@ -151,6 +151,7 @@ def wrong_programs(cfg):
         "beyond shared memory": (code.OUT_OF_RANGE, f"{offsets}\nsegment.shared.b8.d1 ur3, {beyond - 32}\nst.b32 ur3:rf257:0, r4"),
         "mm beyond shared memory": (code.OUT_OF_RANGE, f"{offsets}\nsegment.shared.b8.d1 ur3, {beyond - 32}\n"
                                                        "mm8.sa.sb r0, ur3:rf257:0, r260"),
+        "mm beyond its panel": (code.PANEL_RANGE, f"{offsets}\nsegment.shared.b8.d1.128B ur3, 0\nmm8.sa.sb.k5 r0, ur3:rf257:0, r260"),
         "copy beyond shared memory": (code.OUT_OF_RANGE, copies.format(beyond - 32, 0, "shared.global", ", b1")),
         "columns beyond r255": (code.PRODUCT_RANGE, f"{offsets}\nsegment.shared.b8.d1 ur3, 0\nmm8.sa.sb r252, ur3:rf257:0, r260\n"
                                                     "segment.global.b32.d1 ur4, 0x2000\nst.b32 ur4:rf256:0, r253"),

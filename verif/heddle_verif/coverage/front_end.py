@@ -3,7 +3,7 @@
 from heddle.isa.encoding import GUARD_ALWAYS, UNIFORM_FUNCTIONS, AluFunction, Opcode, OperandSource
 from heddle_sim.isa.fields import FIELDS
 
-from .model import Exclusion, Group
+from .model import SWIZZLES, Exclusion, Group
 
 __all__ = ["GATE", "INSTRUCTION", "instruction_values", "sample_gate", "sample_instruction"]
 
@@ -17,8 +17,9 @@ PLACES = ("bench", "verilator", "golden")
 
 INSTRUCTION = Group(
     "front_end.instruction", "An instruction of a program that ended without an error, in the front end's bench or on a device.",
-    {"opcode": OPCODES, "guard": GUARDS, "source": SOURCES, "function": FUNCTIONS, "place": PLACES},
-    crosses=[("opcode", "place"), ("opcode", "guard"), ("opcode", "source"), ("opcode", "function"), ("guard", "place")],
+    {"opcode": OPCODES, "guard": GUARDS, "source": SOURCES, "function": FUNCTIONS, "swizzle": SWIZZLES, "place": PLACES},
+    crosses=[("opcode", "place"), ("opcode", "guard"), ("opcode", "source"), ("opcode", "function"), ("guard", "place"),
+             ("swizzle", "place")],
     exclude=[
         Exclusion("it has no operand of this kind", source=SOURCES,
                   opcode=[name for name in OPCODES if name not in (*THREAD_SOURCES, *UNIFORM_SOURCES)]),
@@ -55,7 +56,8 @@ def instruction_values(word):
     if opcode == "UNIFORM_ALU" and function not in UNIFORM_FUNCTIONS:
         return None
     return {"opcode": opcode, "guard": "always" if always else GUARDS[1 + negate], "source": SOURCES[source] if with_source else None,
-            "function": function.name if opcode in ("THREAD_ALU", "UNIFORM_ALU") else None}
+            "function": function.name if opcode in ("THREAD_ALU", "UNIFORM_ALU") else None,
+            "swizzle": SWIZZLES[FIELDS["modifiers.segment.swizzle"].get(word)] if opcode == "SEGMENT" else None}
 
 
 def sample_instruction(word, place):

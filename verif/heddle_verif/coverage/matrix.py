@@ -3,7 +3,7 @@
 from heddle.isa.encoding import ElementType, LoopOrder, Opcode
 from heddle_sim.isa.fields import FIELDS
 
-from .model import Exclusion, Group
+from .model import SWIZZLES, Exclusion, Group
 
 __all__ = ["ACCESS", "INSTRUCTION", "OPERATION", "instruction_values", "sample_access", "sample_operation"]
 
@@ -39,12 +39,16 @@ OPERATION = Group(
     _MERGE_POINTS | _TYPE_POINTS | {
         "merging": ("none", "ka", "kb", "ka and kb", "lane sum"), "columns": MASKS, "lanes": MASKS, "slices": ("1", "2 to 15", "16"),
         "stall": ("none", "banks", "hold", "banks and hold"), "begins": ("after idle", "back to back"),
-        "end": ("done", "MISALIGNED", "OUT_OF_RANGE", "PRODUCT_RANGE", "stopped")},
+        "end": ("done", "MISALIGNED", "OUT_OF_RANGE", "PRODUCT_RANGE", "PANEL_RANGE", "stopped"),
+        "swizzle": SWIZZLES},
     crosses=[("merge", "element", "layout"), ("merge", "columns", "layout"), ("merge", "lanes"), ("merge", "shares"),
              ("merge", "destination"), ("merge", "order"), ("merging", "element", "stall"), ("merging", "begins"),
              ("layout", "element", "signs"), ("order", "slices", "columns"), ("layout", "element", "stall"),
-             ("layout", "element", "end"), ("layout", "first", "order")],
-    exclude=_MERGE_RULES)
+             ("layout", "element", "end"), ("layout", "first", "order"), ("merge", "layout", "swizzle"), ("element", "swizzle"),
+             ("end", "swizzle")],
+    exclude=[*_MERGE_RULES,
+             Exclusion("its words along k lie in other rows of a tile each", layout="rows", end="PANEL_RANGE"),
+             Exclusion("without swizzle k goes on", swizzle="none", end="PANEL_RANGE")])
 
 ACCESS = Group(
     "matrix.access", "An access of the thread unit to registers, beside an `mm` or not, in benches of the matrix unit and of the lanes.",
@@ -93,7 +97,7 @@ def sample_operation(operation, *, end, banks, hold, begins):
         columns=_mask(operation.columns), lanes=_mask(operation.lanes),
         slices=str(slices) if slices in (1, 16) else "2 to 15",
         stall=("none", "banks", "hold", "banks and hold")[bool(banks) + 2 * bool(hold)], begins=begins, end=end,
-        merging=merging)
+        merging=merging, swizzle=SWIZZLES[operation.swizzle.value])
 
 
 def sample_access(access, waited, busy):

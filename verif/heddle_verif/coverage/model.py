@@ -5,10 +5,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from heddle.errors import UsageError
+from heddle.isa.encoding import Swizzle
 
-__all__ = ["Exclusion", "Group", "Tally"]
+__all__ = ["SWIZZLES", "Exclusion", "Group", "Tally"]
 
 TIMES = " × "
+SWIZZLES = tuple("none" if mode is Swizzle.NONE else f"{mode.name[1:]}B" for mode in Swizzle)       # bins, by number
 
 
 class Exclusion:

@@ -15,7 +15,7 @@ STREAMS = {
     "RoundRobinArbiter": ("i", "o"),
     "FrontEnd": ("i_program", "o_thread", "o_matrix", "o_copy", "o_tensor", "o_error"),
     "MatrixUnit": ("i_operation",),
-    "ThreadUnit": ("i_operation", *(f"global_port.{name}" for name in PORT)),
+    "ThreadUnit": ("i_operation", "bank_read.request", "bank_write.request", *(f"global_port.{name}" for name in PORT)),
     "Tmau": ("i_operation", "i_tensor", "o_error", "o_arrival", *(f"global_port.{name}" for name in PORT)),
     "L2": (*(f"i.{name}" for name in PORT), *(f"o.{name}" for name in PORT)),
     "AxiMaster": tuple(f"i.{name}" for name in PORT),

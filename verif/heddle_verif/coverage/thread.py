@@ -3,7 +3,7 @@
 from heddle.interfaces.layouts import ThreadKind
 from heddle.isa.encoding import Access, AluFunction, CompareFunction, Space
 
-from .model import Exclusion, Group
+from .model import SWIZZLES, Exclusion, Group
 
 __all__ = ["ALU", "COMPARE", "MEMORY", "OTHER", "sample_operation"]
 
@@ -35,9 +35,10 @@ COMPARE = Group(
 MEMORY = Group(
     "thread.memory", "A load or store that the unit has ended, in its bench.",
     {"kind": ("load", "store"), "access": [access.name for access in Access], "space": [space.name.lower() for space in Space],
-     "offset": ("product register", "factor register"), "end": ("done", "MISALIGNED", "OUT_OF_RANGE", "AXI_READ", "AXI_WRITE")} | _COMMON,
+     "swizzle": SWIZZLES, "offset": ("product register", "factor register"),
+     "end": ("done", "MISALIGNED", "OUT_OF_RANGE", "AXI_READ", "AXI_WRITE")} | _COMMON,
     crosses=[("kind", "access", "space"), ("kind", "access", "space", "threads"), ("kind", "space", "stall"), ("kind", "space", "end"),
-             ("access", "end"), ("kind", "space", "offset")],
+             ("access", "end"), ("kind", "space", "offset"), ("kind", "access", "swizzle"), ("space", "swizzle")],
     exclude=[
         Exclusion("stores of 8 and 16 bits use the unsigned forms", kind="store", access=("S8", "S16")),
         Exclusion("stores of 8 and 16 bits use the unsigned forms", access=("S8", "S16"), end="AXI_WRITE"),
@@ -45,6 +46,7 @@ MEMORY = Group(
         Exclusion("it uses global memory, not banks", space="global", stall="banks"),
         Exclusion("shared memory answers without errors", space="shared", end=("AXI_READ", "AXI_WRITE")),
         Exclusion("nothing is written", kind="load", end="AXI_WRITE"), Exclusion("nothing is read", kind="store", end="AXI_READ"),
+        Exclusion("tiles lie in shared memory", space="global", swizzle=SWIZZLES[1:]),
         Exclusion("any byte is aligned", access=("U8", "S8"), end="MISALIGNED")])
 
 OTHER = Group(
@@ -75,6 +77,7 @@ def sample_operation(operation, active, stalls, error, first_factor):
         COMPARE.sample(function=operation.compare.name, operand=operand, signs=signs, **common)
     elif memory:
         MEMORY.sample(kind=kind.name.lower(), access=operation.access.name, space=operation.space.name.lower(), end=error or "done",
+                      swizzle=SWIZZLES[operation.swizzle.value],
                       offset="factor register" if operation.a >= first_factor else "product register", **common)
     else:
         OTHER.sample(kind=kind.name, **common)

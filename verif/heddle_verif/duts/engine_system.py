@@ -6,7 +6,7 @@ from heddle.config import Config
 from heddle.datapath.pe_array import PEArray
 from heddle.interfaces.control import EventPort
 from heddle.interfaces.front_end import RecurrentPort
-from heddle.interfaces.layouts import BankReadPort, BankWritePort
+from heddle.interfaces.layouts import SharedReadPort, SharedWritePort
 from heddle.isa.counter_table import RNN_EVENTS
 from heddle.rnn.engine import RecurrentEngine
 
@@ -33,7 +33,7 @@ class EngineSystem(Component):
         self.cfg = cfg
         super().__init__({
             "run": In(RecurrentPort()), "stop": In(1),
-            "bank_read": Out(BankReadPort(cfg)), "bank_write": Out(BankWritePort(cfg)),
+            "bank_read": Out(SharedReadPort(cfg)), "bank_write": Out(SharedWritePort(cfg)),
             "write": In(1), "write_group": In(range(max(cfg.thread_groups, 2))), "write_word": In(cfg.factor_address_bits),
             "data": In(cfg.word_bits).array(cfg.tail_lanes),
             "events": Out(EventPort(RNN_EVENTS)),

@@ -27,6 +27,6 @@ class LoopedLoad(Component):
         link(m, network.o[0], load.i_multicast)
         m.d.comb += [
             load.o_multicast_failure.ready.eq(1), self.completed.eq(load.completed),
-            self.busy.eq(load.busy | network.pending.any()), self.event_conflict.eq(load.event_conflict),
+            self.busy.eq(load.busy | network.pending.any()),
         ]
         return m

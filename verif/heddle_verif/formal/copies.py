@@ -22,17 +22,14 @@ class RowExpanderSpec(Component):
     Before it every address is exact.
 
     With ``stop`` low, streams keep to the rules; while it is high nothing comes out and operations are taken.
-
-    ``far``: operations are taken while no row remains, whether or not the last row leaves.
     """
 
-    def __init__(self, far=False):
-        self._far = far
+    def __init__(self):
         super().__init__({})
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.dut = dut = RowExpander(self._far)
+        m.submodules.dut = dut = RowExpander()
         any_stream(m, dut.i, "i")
         stop = Signal()
         m.d.comb += [stop.eq(AnySeq(1)), dut.stop.eq(stop), dut.o.ready.eq(AnySeq(1))]
@@ -43,7 +40,7 @@ class RowExpanderSpec(Component):
         out = dut.o.valid & dut.o.ready
         m.d.comb += [
             Assert(dut.busy == (left != 0)), Assert(dut.o.valid == ((left != 0) & ~stop)),
-            Assert(~stop | dut.i.ready), Assert((left != 0) | dut.i.ready), Assert((left <= 1 - self._far) | stop | ~dut.i.ready),
+            Assert(~stop | dut.i.ready), Assert((left != 0) | dut.i.ready), Assert((left <= 1) | stop | ~dut.i.ready),
             Cover(out & (left == 1) & (expected.rows == 3)),
         ]
         with m.If(dut.o.valid):

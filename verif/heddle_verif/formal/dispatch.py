@@ -56,11 +56,12 @@ class _AnyScoreboard(issue_queue.Scoreboard):
 
     def elaborate(self, platform):
         m = Module()
-        stays = Signal()
-        m.d.comb += [self.i.ready.eq(~self.waiting | self.add), self.free.eq(AnySeq(1)), Assume(self.free <= self.waiting),
+        stays, holds = Signal(), Signal()
+        m.d.comb += [self.matrix_hold.eq(AnySeq(1)), Assume(~self.matrix_hold | holds | self.add),
+                     self.i.ready.eq(~self.waiting | self.add), self.free.eq(AnySeq(1)), Assume(self.free <= self.waiting),
                      Assume(~stays | self.free), self.thread_empty.eq(AnySeq(1)), self.matrix_empty.eq(AnySeq(1)),
                      Assume(~(self.waiting & self.thread_empty & self.matrix_empty))]
-        m.d.sync += stays.eq(self.free & ~self.add & ~self.clear)
+        m.d.sync += [stays.eq(self.free & ~self.add & ~self.clear), holds.eq(self.matrix_hold)]
         with m.If(self.i.ready):
             m.d.sync += self.waiting.eq(self.i.valid)
         with m.If(self.clear):
@@ -79,9 +80,9 @@ class DispatchSpec(Component):
 
     An instruction counts as issued exactly when it leaves, and only then it has an effect. An operation that has left issue is pending
     until its unit takes it, whatever ``stop`` does; it reaches its unit once, and nothing younger reaches a unit before. A copy
-    reaches its unit once, when it leaves, behind all operations before it; without a guard it does not leave otherwise. What is
-    offered stays offered. An error ends the program. ``wait`` leaves when its units had nothing to do in the cycle before. An instruction
-    leaves within ``CALM_CYCLES`` (4) cycles in which nothing holds it.
+    reaches its unit once, when it leaves, behind all operations before it and while no ``mm`` awaits loads of its factors; without a
+    guard it does not leave otherwise. What is offered stays offered. An error ends the program. ``wait`` leaves when its units had
+    nothing to do in the cycle before. An instruction leaves within ``CALM_CYCLES`` (4) cycles in which nothing holds it.
 
     Environment: a run starts when the one before has ended and nothing is pending.
 
@@ -104,7 +105,8 @@ class DispatchSpec(Component):
         self._issue, self._queue = module.submodules.issue, module.submodules.queue
         self._environment(m, dut)
         issue, instruction = self._issue, self._issue.i.payload
-        self._execute, self._leave = Signal(), Signal()
+        self._execute, self._leave, self._awaits = Signal(), Signal(), Signal()
+        m.d.sync += self._awaits.eq(dut.matrix_hold)
         m.d.comb += [self._execute.eq(issue.i.valid & issue.active & instruction.legal), self._leave.eq(self._execute & issue.i.ready)]
         self._marked(m, dut, instruction)
         self._offers(m, dut)
@@ -143,7 +145,7 @@ class DispatchSpec(Component):
         always, never = ((instruction.word.guard == GUARD_ALWAYS) & (instruction.word.guard_negate == negate) for negate in (0, 1))
         m.d.comb += [
             Assert(~to_unit | (pending & ~done)), Assert(~pending | self._queue.status.waiting), Assert(~(pending & (others | to_tmau))),
-            Assert(~to_tmau | (leaves & copy & ~done)), Assert(~to_tmau | ~self._queue.status.waiting),
+            Assert(~to_tmau | (leaves & copy & ~done)), Assert(~to_tmau | ~(self._queue.status.waiting | self._awaits)),
             Assert(~(leaves & copy & always) | to_tmau), Assert(~(copy & never & to_tmau)),
             Cover(pending & dut.stop), Cover(done & ~dut.active), Cover(to_unit & leaves == 0), Cover(to_tmau & dut.stop),
             Cover(mine[dut.o_matrix]), Cover(mine[dut.o_tensor]),
@@ -191,7 +193,7 @@ class DispatchSpec(Component):
         calm, units, groups, waiting = Signal(range(CALM_CYCLES + 2)), dut.units, dut.groups, self._queue.status.waiting
         in_queue = Mux(waiting, ~dut.o_thread.valid & ~dut.o_matrix.valid, ~dut.tokens_empty)       # an operation is not free, or in flight
         holds = (units.thread_busy | units.matrix_busy | units.copy_busy | units.writes_pending | dut.recurrent.busy | groups.rows_busy
-                 | (groups.pending != 0) | (groups.unread != 0) | in_queue)
+                 | (groups.pending != 0) | (groups.unread != 0) | in_queue | self._awaits)
         ready = dut.o_thread.ready & dut.o_matrix.ready & dut.o_copy.ready & dut.o_tensor.ready & dut.barriers.known & dut.barriers.complete
         with m.If(self._execute & ~self._leave & ready & ~holds):
             m.d.sync += calm.eq(calm + 1)

@@ -7,24 +7,29 @@ from heddle.lib.register_slice import SliceMode
 from .addresses import ExtentSpec, RequestRangeSpec
 from .arbiter import GlobalArbiterSpec
 from .axi_master import AxiMasterSpec
+from .bank_port import BankPortSpec, SharedMemorySpec
 from .copies import BurstGeneratorSpec, RowExpanderSpec
 from .dispatch import DispatchSpec
 from .l2 import LookupSpec, PendingWritesSpec
 from .prove import Proof, ProofFailure, run_proof
 from .register_slice import RegisterSliceSpec
-from .rnn import TurnsSpec
+from .rnn import BankReaderSpec, OutputWriterSpec, TurnsSpec
 from .round_robin import RoundRobinSpec
 from .run import RunControlSpec
 from .scoreboard import TokensSpec
 from .shared_bank import SharedBankSpec
 from .stream import StreamSpec
 from .tensor_copies import ArrivalMergeSpec, BoxWalkSpec, BurstRequestSpec, RowBurstsSpec, SlotRingSpec
+from .tmau_ports import BeatWriterSpec, ReadMergeSpec, WriteMergeSpec
 
 __all__ = ["PROOFS", "main"]
 
 _STREAM = "order, nothing lost or doubled, capacity, stream rules"
 _TURNS = "nothing lost, every input in its turn, stream rules"
 _TOKENS = "no granule held by both units, instructions in flight are not lost"
+_SHARED = "each request is answered once, in order, within a bound of cycles, "
+_WRITES = "requests join without loss, each has its acknowledgement, stream rules"
+_CONTENTS = "a read sees what was acknowledged before it"
 _ARBITER = "stream rules, order of write data, routing of answers"
 
 PROOFS = {proof.name: proof for proof in (
@@ -50,6 +55,16 @@ PROOFS = {proof.name: proof for proof in (
     Proof(name="dispatch_slices", make=lambda: DispatchSpec(1), says="the same with register slices", bounded=5, cover=8, unbounded="pdr"),
     Proof(name="shared_bank", make=SharedBankSpec, says="one grant, fixed priority, the granted row is accessed, contents", bounded=3,
           cover=6, unbounded="pdr"),
+    Proof(name="bank_port", make=BankPortSpec, says="each bank of a request grants once, order, ready from a register", bounded=5, cover=8,
+          unbounded="pdr"),
+    Proof(name="shared_memory", make=lambda: SharedMemorySpec(2, 8), says=_SHARED + "patience 2", bounded=8, cover=14, unbounded="pdr"),
+    Proof(name="shared_memory_4", make=lambda: SharedMemorySpec(4, 8), says=_SHARED + "patience 4", bounded=8, cover=14, unbounded="pdr"),
+    Proof(name="shared_memory_bus", make=lambda: SharedMemorySpec(2, 1, writers=2), says=_SHARED + "one bus for writes, patience 2",
+          bounded=8, cover=14, unbounded="pdr"),
+    Proof(name="shared_memory_contents", make=lambda: SharedMemorySpec(2, 8, contents=True), says=_CONTENTS, bounded=3, cover=6,
+          unbounded="pdr"),
+    Proof(name="shared_memory_bus_contents", make=lambda: SharedMemorySpec(2, 1, writers=2, contents=True),
+          says=_CONTENTS + ", one bus for writes", bounded=3, cover=6, unbounded="pdr"),
     Proof(name="axi_master", make=AxiMasterSpec, says="AXI4 channel rules, 4 KiB, wlast, answers taken", bounded=5, cover=8,
           unbounded="pdr", nightly=True),
     Proof(name="arbiter_4", make=lambda: GlobalArbiterSpec(4), says=_ARBITER + ", 4 writes ahead", bounded=5, cover=10, unbounded="pdr"),
@@ -59,8 +74,6 @@ PROOFS = {proof.name: proof for proof in (
     Proof(name="level2_lookup", make=LookupSpec, says="no fill while a write is pending, hits are where fills went, each request once",
           bounded=6, cover=14, unbounded="pdr"),
     Proof(name="row_expander", make=RowExpanderSpec, says="number and addresses of rows, stream rules", bounded=3, cover=8,
-          unbounded="pdr"),
-    Proof(name="row_expander_far", make=lambda: RowExpanderSpec(far=True), says="the same with far registers", bounded=3, cover=10,
           unbounded="pdr"),
     Proof(name="burst_generator_64", make=lambda: BurstGeneratorSpec(64), says="bursts cover the transfer, never cross 512 bytes",
           bounded=5, cover=6, unbounded="pdr"),
@@ -82,9 +95,21 @@ PROOFS = {proof.name: proof for proof in (
           cover=8, unbounded="pdr"),
     Proof(name="burst_request", make=BurstRequestSpec, says="a request for every burst, in order, stream rules", bounded=5, cover=5,
           unbounded="induction 3"),
+    Proof(name="read_merge", make=ReadMergeSpec, says="requests join without loss, each reader has its words, stream rules", bounded=5,
+          cover=6, unbounded="pdr"),
+    Proof(name="write_merge", make=lambda: WriteMergeSpec(8), says=_WRITES, bounded=5, cover=5, unbounded="pdr"),
+    Proof(name="write_merge_1", make=lambda: WriteMergeSpec(1), says=_WRITES + "; one bus", bounded=5, cover=5, unbounded="pdr"),
+    Proof(name="beat_writer", make=BeatWriterSpec, says="each beat is reported once, in order, after its acknowledgement; credits",
+          bounded=6, cover=8, unbounded="pdr"),
     Proof(name="turns", make=lambda: TurnsSpec(4), says="one ready context is chosen, and none twice before one that waits", bounded=6,
           cover=6, unbounded="pdr"),
     Proof(name="turns_3", make=lambda: TurnsSpec(3), says="the same with three contexts", bounded=6, cover=6, unbounded="pdr"),
+    Proof(name="bank_reader", make=BankReaderSpec, says="words in order, each once, never more requested than there is room for",
+          bounded=6, cover=14, unbounded="pdr"),
+    Proof(name="output_writer", make=lambda: OutputWriterSpec(8), says="requests of each item, a bounded number without acknowledgement",
+          bounded=5, cover=12, unbounded="pdr"),
+    Proof(name="output_writer_bus", make=lambda: OutputWriterSpec(1), says="the same with one bus for writes", bounded=5, cover=12,
+          unbounded="pdr"),
     Proof(name="run_control", make=RunControlSpec, says="one run a doorbell, every run ends, the first error is kept", bounded=8,
           cover=20, unbounded="pdr"),
     Proof(name="run_control_2", make=lambda: RunControlSpec(2), says="the same with two cores", bounded=8, cover=20, unbounded="pdr"),

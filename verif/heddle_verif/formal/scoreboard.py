@@ -55,7 +55,8 @@ class TokensSpec(Component):
         m.d.sync += hold.eq(dut.matrix_hold & ~dut.clear)
         m.d.comb += [
             new.lanes_only.eq(AnySeq(2)), early.eq(lanes_only & (matrix["count"] == 0)), Assume(~(hold & dut.matrix_done)),
-            Assert(~hold | (thread["count"] != 0)), Cover(thread["holds"] & matrix["holds"] & (matrix["count"] == 2)),
+            Assert(~hold | (thread["count"] != 0)), Assert(~dut.matrix_hold | hold | (dut.add & for_matrix)),
+            Cover(thread["holds"] & matrix["holds"] & (matrix["count"] == 2)),
         ]
         alone = Signal()        # a cycle before, with nothing in flight, the same instruction waited
         m.d.sync += alone.eq(waiting & ~dut.add & ~dut.clear & (thread["count"] == 0) & (matrix["count"] == 0))

@@ -26,12 +26,17 @@ from heddle.emit import emit_verilog
 from heddle.front_end.scoreboard import Scoreboard
 from heddle.front_end.unit import FrontEnd
 from heddle.lib.adder_tree import AdderTree
+from heddle.memory.shared_memory import SharedMemory
+from heddle.rnn.output_writer import OutputWriter
 from heddle.thread.shared_lsu import SharedLsu
 from heddle.thread.unit import ThreadUnit
+from heddle.tmau.beat_reader import BeatReader
+from heddle.tmau.beat_writer import BeatWriter
+from heddle.tmau.local_dma_shared import SharedDma
 from heddle_sim.toolchain.build_cache import build_directory, content_key
 from heddle_sim.toolchain.cocotb_runner import BenchFailure, run_bench
 
-from ..bench import register_slice, replay_queue, round_robin
+from ..bench import bank_reader, register_slice, round_robin, shared_port_merge
 from ..variants.unit_variants import SCALED
 from .mutants import SELECT, differs, make_mutants
 from .sources import source_texts
@@ -72,13 +77,16 @@ def _variant(unit, configuration, make):
 
 TINY = load_config("tiny")
 PLAIN = TINY.replace(rnn=False)         # the lanes of the engine have a bench of their own
-# With banks_known_ahead.
-AHEAD = PLAIN.replace(dot=8, thread_slots=1, thread_multipliers=1, fetch_words=1, shared_writes=1, far_registers=True)
-GATHER_TESTS = (("shared_lsu", "cycles_of_loads|offer=1.0/hold=0.3/grant=0.8"), ("shared_lsu", "offer=0.3|reset_under_way"),
-                ("shared_lsu", "offer=1.0/(hold=0.0|hold=0.3/grant=(0.2|1.0))"))
 FRONT_END_TESTS = (("front_end", "throughput|masks|barriers|unused"), ("front_end_recurrent", None), ("front_end_tensors", None),
                    ("front_end", "violations|random_programs/.*finish=0.5$|control_errors"),
                    ("front_end", "kernel|hazards|undefined|limits|random_programs/.*finish=0.05$|stops"))
+MEMORY, MEMORY_PORTS = TINY.replace(bank_patience=16), {"readers": 3, "writers": 2}
+SMALL = TINY.replace(shared_memory_kib=4)
+TWO_BANKS = SMALL.replace(threads=16, thread_slots=16, shared_writes=1)     # of an item, on one bus
+LSU_TESTS = (("shared_lsu", "cycles_of|memory=some/offer=1.0/hold=0.3"), ("shared_lsu", "offer=0.3|reset_under_way"),
+             ("shared_lsu", "memory=(free|few|late)/offer=1.0|memory=some/offer=1.0/hold=0.0"))
+LARGER = TINY.replace(shared_memory_kib=128)        # copies with several updates of their barrier
+BEAT_TESTS = ("latency|held|divided|silent", "random_beats/.*late|reset", "random_beats/.*(least|refusing)")
 PACKETS = {"count": 4, "last": "last", "first": 1}
 UNITS = {
     "adder_tree": Target(make=lambda: AdderTree(18, 3), tests=(("adder_tree", None),), parameters={"width": 18, "depth": 3}),
@@ -92,10 +100,20 @@ UNITS = {
                        modules="mutated.operand_read mutated.decode"),
     "register_slice": Target(make=lambda: register_slice.make_unit("full", True), tests=(("register_slice", None),),
                              parameters={"mode": "full", "clears": True}),
-    "replay_queue": Target(make=lambda: replay_queue.make_unit(4), tests=(("replay_queue", None),), parameters={"depth": 4}),
+    "shared_memory": Target(make=lambda: SharedMemory(MEMORY, **MEMORY_PORTS), configuration=MEMORY, parameters=MEMORY_PORTS,
+                            tests=(("shared_memory", "density=1.0/rows=3|no_port"), ("shared_memory", "rows=0"))),
     "round_robin": Target(make=lambda: round_robin.make_unit(**PACKETS), tests=(("round_robin", None),), parameters=PACKETS),
-    "shared_lsu": Target(make=lambda: SharedLsu(TINY), configuration=TINY, tests=GATHER_TESTS),
-    "shared_lsu_ahead": Target(make=lambda: SharedLsu(AHEAD), configuration=AHEAD, tests=GATHER_TESTS),
+    "shared_lsu": Target(make=lambda: SharedLsu(TINY), configuration=TINY, tests=LSU_TESTS),
+    "bank_reader": Target(make=lambda: bank_reader.make_unit(SMALL), configuration=SMALL, tests=(("bank_reader", None),)),
+    "output_writer": Target(make=lambda: OutputWriter(TWO_BANKS), configuration=TWO_BANKS, tests=(("output_writer", None),)),
+    "beat_writer": Target(make=lambda: BeatWriter(TINY), configuration=TINY, tests=tuple(("beat_writer", part) for part in BEAT_TESTS)),
+    "beat_reader": Target(make=lambda: BeatReader(TINY), configuration=TINY, tests=tuple(("beat_reader", part) for part in BEAT_TESTS)),
+    "read_merge": Target(make=lambda: shared_port_merge.make_unit(TINY, "read"), configuration=TINY, tests=(("shared_port_merge", None),),
+                         parameters={"kind": "read"}),
+    "write_merge": Target(make=lambda: shared_port_merge.make_unit(TINY, "write"), configuration=TINY, tests=(("shared_port_merge", None),),
+                          parameters={"kind": "write"}),
+    "local_dma_shared": Target(make=lambda: SharedDma(LARGER), configuration=LARGER,
+                               tests=(("local_dma_shared", "random_copies|large"), ("local_dma_shared", "stopping"))),
     "global_access": Target(make=lambda: ThreadUnit(TINY), configuration=TINY, modules="*global_access", simulator="verilator", weight=2,
                             tests=(("thread", "every_place.*GLOBAL|memory_errors|errors_at_once|stores_in_flight|reset_under_way"),
                                    ("thread", "every_place.*SHARED|dependent_operations|random_operations|_cycles|start_and_stop|"
@@ -108,6 +126,9 @@ UNITS |= {
     "pe_base": _variant(UNITS["pe"], PLAIN_BASE, lambda: PE(PLAIN_BASE)),
     "scoreboard_base": _variant(UNITS["scoreboard"], BASE, lambda: Scoreboard(BASE)),
     "shared_lsu_base": _variant(UNITS["shared_lsu"], BASE, lambda: SharedLsu(BASE)),
+    "shared_lsu_small": _variant(UNITS["shared_lsu"], SCALED["small"], lambda: SharedLsu(SCALED["small"])),     # one lane, one write bus
+    "beat_writer_base": _variant(UNITS["beat_writer"], BASE, lambda: BeatWriter(BASE)),
+    "beat_reader_base": _variant(UNITS["beat_reader"], BASE, lambda: BeatReader(BASE)),
     "issue_base": _variant(UNITS["issue"], BASE, lambda: FrontEnd(BASE)),
     "global_access_base": _variant(UNITS["global_access"], BASE, lambda: ThreadUnit(BASE)),
 }

@@ -10,10 +10,11 @@ from heddle.constants import (
     UNIFORM_PREDICATES,
     UNIFORM_REGISTERS,
 )
-from heddle.isa.encoding import ACCESS_BYTES, UNIFORM_FUNCTIONS, Access, AluFunction, CompareFunction
+from heddle.isa.encoding import ACCESS_BYTES, UNIFORM_FUNCTIONS, Access, AluFunction, CompareFunction, Swizzle
 from heddle.isa.tensor_rules import REDUCTION_FORMATS
 from heddle.l2.reduction_formats import reducible_formats
 
+from .swizzles import random_mode
 from .text import Text
 
 __all__ = ["ProgramGenerator", "STORES", "reducible_pairs"]
@@ -68,7 +69,7 @@ class ProgramGenerator:
 
     def prologue(self):
         for segment in SHARED_SEGMENTS:
-            self.text(f"segment.shared.b{8 << self.random.randrange(5)}.d1 ur{segment}, {self.number()}")
+            self.text(f"segment.shared.b{8 << self.random.randrange(5)}.d1{self.swizzle()} ur{segment}, {self.number()}")
 
     def epilogue(self):
         """Show what uniform instructions have done."""
@@ -139,6 +140,11 @@ class ProgramGenerator:
     def uniform(self):
         return f"ur{self.random.choice(self.uniforms)}"
 
+    def swizzle(self):
+        """Modifier of a swizzle that the configuration has, or none."""
+        mode = random_mode(self.random, self.cfg)
+        return "" if mode is Swizzle.NONE else f".{mode.name[1:]}B"
+
     def uniform_source(self):
         return self.random.choice((self.uniform(), self.number()))
 
@@ -168,7 +174,8 @@ class ProgramGenerator:
     def segment(self):
         number = self.random.randrange(SEGMENTS)
         space = "shared" if number in SHARED_SEGMENTS else self.random.choice(("shared", "global"))
-        self.text(f"{self.guard('up')}segment.{space}.b{8 << self.random.randrange(5)}.d1 ur{number}, {self.uniform_source()}")
+        swizzle = self.swizzle() if space == "shared" else ""
+        self.text(f"{self.guard('up')}segment.{space}.b{8 << self.random.randrange(5)}.d1{swizzle} ur{number}, {self.uniform_source()}")
 
     def wait(self):
         units = "".join(f".{unit}" for unit in ("thread", "copy", "matrix") if self.random.random() < 0.4)
@@ -275,7 +282,7 @@ class ProgramGenerator:
     def copy_block(self):
         barrier = self.random.choice(("", f", b{self.random.randrange(BARRIERS)}"))
         spaces = self.spaces(within=True)
-        swizzle = self.random.choice(("", ".128B")) + self.reduction(spaces)
+        swizzle = self.swizzle() + self.reduction(spaces)
         multicast, mask = self.multicast(spaces)
         self.text(f"{self.guard('up')}copy_block.{spaces}{swizzle}{multicast} {self.uniform()}, {self.uniform()}, "
                   f"{self.uniform_source()}{mask}{barrier}")

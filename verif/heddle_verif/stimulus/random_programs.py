@@ -18,6 +18,11 @@ OTHER_RESULTS = PRODUCT_REGISTERS // 4 + UNIFORM_REGISTERS * 5 // 4 + 40     # i
 SEGMENTS_IN_LOOPS = (14, 15)        # defined by each instruction that uses them; the others only outside of blocks
 
 
+def in_rows(addresses, size):
+    """Whether ``size`` bytes from each address on lie in one row of shared memory."""
+    return (addresses % ROW_BYTES + size <= ROW_BYTES).all()
+
+
 class ExecutableGenerator(StoreGroupTexts, ProgramGenerator):
     """Keeps count of what is in offset registers and segments, so that every address is known, and of the accesses under way.
 
@@ -150,35 +155,37 @@ class ExecutableGenerator(StoreGroupTexts, ProgramGenerator):
             values = operation[function](values, number)
         self.offsets[register] = values
 
-    def define_segment(self, number, space=None, base=None, shift=None):
+    def define_segment(self, number, space=None, base=None, shift=None, swizzle=None):
         """A segment anywhere in its memory, or as given."""
         space = space or self.random.choice(("shared", "shared", "global"))
         shift = self.random.randrange(5) if shift is None else shift
         base = self.random.randrange(0, self.sizes[space] // 2, 16) if base is None else base
+        swizzle = (self.swizzle() if space == "shared" else "") if swizzle is None else swizzle
         source = f"{base:#x}"
         if self.random.random() < 0.3:
             register = self.random.randrange(FIRST_COPY_UNIFORM, UNIFORM_REGISTERS)
             self.text(f"umov ur{register}, {source}")
             source = f"ur{register}"
-        self.text(f"segment.{space}.b{8 << shift}.d1 ur{number}, {source}")
-        self.segments[number] = (space, base, shift)
+        self.text(f"segment.{space}.b{8 << shift}.d1{swizzle} ur{number}, {source}")
+        self.segments[number] = (space, base, shift, swizzle)
 
     def segment(self):
         if self.depth == 0:
             self.define_segment(self.random.randrange(12))
 
-    def place(self, size, align, registers, *, space=None, distinct=False):
+    def place(self, size, align, registers, *, space=None, distinct=False, panel=False):
         """An address whose ``size`` bytes lie in memory at multiples of ``align`` for all threads, or None when none was found.
 
-        ``distinct``: no two threads meet. Returns its text, space, first byte and end over all threads.
+        ``distinct``: no two threads meet. ``panel``: the bytes of each thread lie in one row of a swizzled tile. Returns its text, space,
+        first byte and end over all threads, of a swizzled tile whole rows.
         """
         register = self.random.choice(registers)
         known = [entry for entry in self.segments.items() if space in (None, entry[1][0]) and entry[0] not in SEGMENTS_IN_LOOPS]
         if known and self.random.random() < 0.6:
-            number, (where, base, shift) = self.random.choice(known)
+            number, (where, base, shift, swizzle) = self.random.choice(known)
         else:
             number, where, base = self.random.choice(SEGMENTS_IN_LOOPS), space or self.random.choice(("shared", "global")), None
-            shift = self.random.randrange(5)
+            shift, swizzle = self.random.randrange(5), self.swizzle()
         spread = self.offsets[register] << shift
         if (spread % align).any() or distinct and len(set(spread // size)) < self.cfg.threads:
             return None
@@ -189,9 +196,14 @@ class ExecutableGenerator(StoreGroupTexts, ProgramGenerator):
             base = self.random.randrange(-(-low // align) * align, high + 1, align) if -(-low // align) * align <= high else None
             if base is None:
                 return None
+            row = base // ROW_BYTES * ROW_BYTES
+            if swizzle and panel and row >= low and not in_rows(base + spread, size):
+                base = row
+            if where == "global" or panel and not in_rows(base + spread, size):
+                swizzle = ""
             step = max(align >> shift, 1) << shift
             move = self.random.choice((0, 0, 1, -1, 5)) * step
-            self.define_segment(number, where, base - move & 0xFFFFFFFF, shift)
+            self.define_segment(number, where, base - move & 0xFFFFFFFF, shift, swizzle)
             immediate = move >> shift
         else:
             step = max(align, 1 << shift)
@@ -200,8 +212,12 @@ class ExecutableGenerator(StoreGroupTexts, ProgramGenerator):
                 return None
             immediate = self.random.choice(choices) >> shift
             base += immediate << shift
-        first = base - low
-        return f"ur{number}:rf{register}:{immediate}", where, first, base + int(spread.max()) + size
+            if swizzle and panel and not in_rows(base + spread, size):
+                return None
+        first, end = base - low, base + int(spread.max()) + size
+        if swizzle:
+            first, end = first // ROW_BYTES * ROW_BYTES, -(-end // ROW_BYTES) * ROW_BYTES
+        return f"ur{number}:rf{register}:{immediate}", where, first, end
 
     def settle(self, *accesses):
         """Wait for everything that these accesses must not meet."""
@@ -266,7 +282,7 @@ class ExecutableGenerator(StoreGroupTexts, ProgramGenerator):
         factors, slices = self.slices()
         merge, words = self.merge()
         registers = [number for number in self.offsets if number >= FIRST_FACTOR_REGISTER]
-        if place := self.place(self.cfg.dot * slices * words, self.cfg.dot, registers, space="shared"):
+        if place := self.place(self.cfg.dot * slices * words, self.cfg.dot, registers, space="shared", panel=True):
             self.settle(Access("matrix", *place[1:], False))
             self.matrix_text(self.products(), place[0], factors, slices, merge)
 
@@ -326,8 +342,7 @@ class ExecutableGenerator(StoreGroupTexts, ProgramGenerator):
             self.text(f"umov ur{c}, {blocks}")
             count = f"ur{c}"
         swizzle, accesses = "", [(to, first, first + size, True), (come, start, start + size, False)]
-        if to != come and self.random.random() < 0.5:      # the blocks of a row of 128 bytes change places
-            swizzle = ".128B"
+        if to != come and (swizzle := self.swizzle()):      # the blocks of a row of 128 bytes change places
             accesses = [(space, low // ROW_BYTES * ROW_BYTES, -(-high // ROW_BYTES) * ROW_BYTES if blocks else low, writes)
                         if space == "shared" else (space, low, high, writes) for space, low, high, writes in accesses]
         self.finish_copy(f"copy_block.{to}.{come}{swizzle}{self.reduction(to)} ur{a}, ur{b}, {count}", size, accesses)

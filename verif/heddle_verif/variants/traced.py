@@ -45,8 +45,9 @@ CLASSES = {
     "dot": int, "word_bits": int, "numbers_per_word": int, "element_bits": int, "sum_bits": lambda value: value == 32,
     "engine_element_bits": int, "prefetched_blocks": bool,
     "fetch_words": int, "fetch_slots": int, "piece_slots": int, "thread_slots": int, "tail_lanes": int, "vector_lanes": int,
-    "slot_multipliers": int, "thread_multipliers": int, "lane_registers": int, "register_read_latency": int, "rnn_contexts": _few,
-    "front_end_slices": int, "matrix_queue": _is_two, "thread_queue": _is_two, "copy_queue": _is_two,
+    "slot_multipliers": int, "thread_multipliers": int, "lane_slices": int, "register_read_latency": int, "rnn_contexts": _few,
+    "shared_requests": int, "front_end_slices": int,
+    "matrix_queue": _is_two, "thread_queue": _is_two, "copy_queue": _is_two,
 }
 # Integers that only say how many bits, rows or items there are.
 SIZES = {

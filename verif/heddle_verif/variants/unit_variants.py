@@ -83,7 +83,7 @@ UNITS = {
                         night="profile=(banks|operations)|repeats|every_merge|first_step|errors", quick={"base": "repeats"}),
     "pe": Unit(make=PE, bench="pe", configurations=_scaled("tiny", "base", "large", "quad", "resident64", "small", "small_all")),
     "thread_unit": Unit(make=ThreadUnit, bench="thread", configurations=SCALED, simulator="verilator"),
-    "shared_lsu": Unit(make=SharedLsu, bench="shared_lsu", configurations=_scaled("tiny", "base", "resident64", "small", "small_all")),
+    "shared_lsu": Unit(make=SharedLsu, bench="shared_lsu", configurations=_scaled("tiny", "base", "resident64", "small")),
     "tmau": Unit(make=Tmau, bench="tmau", simulator="verilator",
                       configurations=_scaled("tiny", "base", "large", "quad", "resident64", "small", "small_all")),
     "tensor_copies": Unit(make=Tmau, bench="tensor_copies", configurations=_scaled("tiny", "base", "large", "quad", "small_all"),
@@ -92,7 +92,7 @@ UNITS = {
                           parameters=lambda cfg: {"rounds": 1}, has=lambda cfg: cfg.copy_within, simulator="verilator"),
     "shared_memory": Unit(make=_shared_memory, bench="shared_memory", configurations=_scaled("tiny", "resident64", "small", "small_all"),
                           parameters=lambda cfg: {"readers": 3 + cfg.rnn, "writers": 2 + cfg.rnn}),
-    "barriers": Unit(make=Barriers, bench="barriers", configurations=_scaled("tiny", "quad", "small")),
+    "barriers": Unit(make=Barriers, bench="barriers", configurations=_scaled("tiny", "quad")),
     "arbiter": Unit(make=GlobalArbiter, bench="arbiter", configurations=_scaled("tiny", "base", "small", "small_all")),
     "axi_master": Unit(make=AxiMaster, bench="axi_master", configurations=_scaled("tiny", "base", "resident64", "small", "small_all")),
     "l2": Unit(make=L2, bench="l2", configurations=_scaled("tiny", "base", "large", "quad", "small_all"),
@@ -112,7 +112,7 @@ UNITS = {
 
 
 # Units without a bench, and the proof of the variant that a configuration builds.
-PROVED = {RowExpander: lambda cfg: "row_expander_far" if cfg.far_registers else "row_expander"}
+PROVED = {RowExpander: lambda cfg: "row_expander"}
 
 
 def units_without_bench(cfg):

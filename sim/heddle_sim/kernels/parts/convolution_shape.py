@@ -74,14 +74,18 @@ class ConvolutionShape:
     def macs(self) -> int:
         return self.pixels * self.outputs * self.positions * self.channels
 
-    def maps(self, pixels: int, row_bytes: int, columns: int, result_columns: int, swizzle: str) -> tuple[TensorMap, TensorMap, TensorMap]:
+    def maps(self, pixels: int, row_bytes: int, columns: int, result_columns: int,
+             swizzles: tuple[str, str]) -> tuple[TensorMap, TensorMap, TensorMap]:
         """Descriptors of x, w and y, without addresses: columns of ``pixels`` pixels and boxes of ``columns`` filters with ``row_bytes``
-        channels each, and boxes of the result with ``result_columns`` columns. Rows in memory begin at multiples of 16 bytes."""
+        channels each, and boxes of the result with ``result_columns`` columns; ``swizzles`` of operands and result. Rows in memory begin
+        at multiples of 16 bytes."""
         upper = tuple(end - reach for (_, end), reach in zip(self.padding, self.reach))
         x = TensorMap.build((self.images, *self.size, self.channels), np.uint8, mode="im2col", element_strides=(1, *self.stride, 1),
-                            lower_corner=self.lower_corner, upper_corner=upper, pixels_per_column=pixels, channels_per_pixel=row_bytes)
-        w = TensorMap.build((self.outputs, *self.filter, self.channels), np.uint8, box=(columns, *(1,) * self.spatial, row_bytes))
-        y = TensorMap.build((self.pixels, self.outputs), np.int32, box=(pixels, result_columns), swizzle=swizzle)
+                            lower_corner=self.lower_corner, upper_corner=upper, pixels_per_column=pixels, channels_per_pixel=row_bytes,
+                            swizzle=swizzles[0])
+        w = TensorMap.build((self.outputs, *self.filter, self.channels), np.uint8, box=(columns, *(1,) * self.spatial, row_bytes),
+                            swizzle=swizzles[0])
+        y = TensorMap.build((self.pixels, self.outputs), np.int32, box=(pixels, result_columns), swizzle=swizzles[1])
         return x, w, y
 
     def operand_shapes(self) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
@@ -90,11 +94,12 @@ class ConvolutionShape:
                 (self.pixels, self.outputs))
 
     def row_blocks(self, limit: int) -> tuple[int, int]:
-        """How the channels are cut: blocks of 16 bytes of a row in shared memory, an odd number up to ``limit`` (so that rows that lie one
-        behind the other meet different banks), and how many of them hold channels."""
+        """How the channels are cut: blocks of 16 bytes of a row in shared memory up to ``limit``, and how many of them hold channels.
+
+        Rows that lie one behind the other meet different banks: of an odd number of blocks, or of two, four or eight with a swizzle."""
         blocks = round_up(self.channels, BANK_BYTES) // BANK_BYTES
         limit -= 1 - limit % 2
         if blocks <= limit:
-            return blocks | 1, blocks
+            return blocks if blocks in (2, 4, 8) else blocks | 1, blocks
         used = -(-blocks // -(-blocks // limit)) | 1
         return used, used

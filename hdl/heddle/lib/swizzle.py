@@ -1,25 +1,26 @@
 """Swizzle modes of shared memory: exchange of the banks of a row."""
 
 from amaranth.hdl import Cat, Const, Mux, Signal, Value
+from amaranth.utils import exact_log2
 
-from ..constants import BANKS
+from ..constants import BANK_BYTES, BANKS
 from ..isa.encoding import Swizzle
 
-__all__ = ["exchange_of", "swizzle", "swizzle_bits", "swizzle_field", "swizzles"]
+__all__ = ["exchange_of", "swizzle", "swizzle_bits", "swizzle_field", "swizzled", "swizzles"]
 
 
 def swizzles(cfg):
-    """Swizzle modes that the configuration supports for copies."""
+    """Swizzle modes that the configuration supports, for copies and for segments."""
     return () if not cfg.copy_swizzles else (Swizzle.B32, Swizzle.B64, Swizzle.B128) if cfg.tensors else (Swizzle.B128,)
 
 
 def swizzle_bits(cfg):
-    """Bits of the field ``swizzle`` of bursts and beats: the mode, or one bit if 128 bytes is the only mode."""
+    """Bits of a field ``swizzle``: the mode, or one bit if 128 bytes is the only mode, or none."""
     return len(swizzles(cfg)).bit_length()
 
 
 def swizzle_field(cfg, mode):
-    """Field ``swizzle`` of a burst for a supported ``Swizzle`` mode."""
+    """Field ``swizzle`` for a supported ``Swizzle`` mode: its number among none and ``swizzles(cfg)``."""
     return Value.cast(mode)[:swizzle_bits(cfg)] if cfg.tensors else (mode == Swizzle.B128)[:swizzle_bits(cfg)]
 
 
@@ -34,6 +35,18 @@ def exchange_of(cfg, field, row):
     if not cfg.tensors:
         return Mux(field, row, 0)[:3]
     return row[:3] & Cat(field.any(), field[1], field.all())
+
+
+def swizzled(cfg, address, field, unit):
+    """Where ``address`` lies with the swizzle of ``field``: its bank XOR ``exchange_of``; combinational, one XOR.
+
+    ``address`` counts units of ``unit`` bytes, a power of two up to 16.
+    """
+    if not cfg.copy_swizzles:
+        return address
+    block = exact_log2(BANK_BYTES // unit)
+    row = block + exact_log2(BANKS)
+    return Cat(address[:block], address[block:row] ^ exchange_of(cfg, field, address[row:]), address[row:])
 
 
 def swizzle(m, name, values, number):

@@ -1,0 +1,96 @@
+"""Result routing: writes of the result buffers of the SIMD lanes."""
+
+from amaranth import *
+from amaranth.lib import data, stream
+from amaranth.lib.wiring import Component, In, Out, Signature
+
+from ..parameters.thread import ThreadParameters
+from .result_bus import LateResultPort
+from .shared_lsu import ArrivalPort
+
+__all__ = ["ResultRouting", "ResultWritePort", "alu_result_layout"]
+
+
+def alu_result_layout(cfg):
+    """ALU results of a group of threads: the group, and the 32-bit words and the half of its result buffers that take them."""
+    return data.StructLayout({"group": range(cfg.thread_groups), "words": 4, "buffer": 1})
+
+
+def ResultWritePort(cfg):
+    """Write of results to the result buffers of the SIMD lanes, seen from the result routing.
+
+    *Ports*:
+    slots : Out(slots)
+        Lanes that write their result buffer in this cycle.
+    group : Out(range(thread_groups))
+        Group of the entry.
+    words : Out(4)
+        32-bit words of the entry that are written. Load data go to all four.
+    current : Out(1)
+        The result is of the ALU or late, else load data.
+    buffer : Out(1)
+        With ``current``: half of the result buffers.
+    """
+    return Signature({
+        "slots": Out(min(cfg.thread_slots, cfg.threads)), "group": Out(range(cfg.thread_groups)), "words": Out(4), "current": Out(1),
+        "buffer": Out(1),
+    })
+
+
+class ResultRouting(Component):
+    """Result routing: which SIMD lanes write which words of their result buffers, for ALU results, late results and load data.
+
+    ALU results and late results never come in the same cycle, nor does either with load data.
+
+    Parameters
+    ----------
+    cfg : ThreadParameters
+        ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
+
+    *Ports*:
+    i : In(stream.Signature(alu_result_layout(cfg), always_ready=True))
+        All lanes have an ALU result in the next cycle.
+    late : In(LateResultPort(cfg))
+        Late results of this cycle.
+    arrived : In(ArrivalPort(cfg))
+        Lanes whose load data are at the banks in this cycle.
+    o : Out(ResultWritePort(cfg))
+        Writes of the result buffers.
+    pending : Out(1)
+        Load data of group 0 are written in this cycle: write-back, which reads it first, must wait. Not with one group, whose entry may be
+        read in the cycle of its write.
+
+    *Latency*: late results are written in their cycle, ALU results one cycle after ``i``, load data one cycle after ``arrived``.
+
+    *Throughput*: one group a cycle, no back-pressure.
+
+    *Reset*: no data are in flight.
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg = ThreadParameters.of(cfg)
+        super().__init__({
+            "i": In(stream.Signature(alu_result_layout(cfg), always_ready=True)),
+            "late": In(LateResultPort(cfg)),
+            "arrived": In(ArrivalPort(cfg)),
+            "o": Out(ResultWritePort(cfg)),
+            "pending": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        arrived, late = Signal.like(self.arrived.slots, name="arrived"), Signal()
+        arrived_group = Signal.like(self.arrived.group, name="group_of_arrived", reset_less=True)
+        m.d.sync += [arrived.eq(self.arrived.slots), arrived_group.eq(self.arrived.group)]
+        computed, result = Signal(name="was_computed"), Signal.like(self.i.payload, name="computed", reset_less=True)
+        m.d.sync += [computed.eq(self.i.valid), result.eq(self.i.payload)]
+        m.d.comb += [
+            late.eq(self.late.slots.any()),
+            self.o.current.eq(computed | late),
+            self.o.slots.eq(Mux(computed, ~0, self.late.slots | arrived)),
+            self.o.group.eq(Mux(late, self.late.group, Mux(computed, result.group, arrived_group))),
+            self.o.words.eq(Mux(computed, result.words, Mux(late, self.late.words, 0b1111))),
+            self.o.buffer.eq(Mux(computed, result.buffer, self.late.buffer)),
+            self.pending.eq(arrived.any() & (arrived_group == 0) & (self.cfg.thread_groups > 1)),
+        ]
+        return m
