@@ -104,9 +104,7 @@ class PEArray(Component):
         if self.cfg.rnn:
             connect_members(m, flipped(self), control, ("engine_active",))
             m.d.comb += control.engine_step.eq(self.engine.step)
-        for name in arbiter.registers.signature.members:
-            outer, inner = getattr(self.registers, name), getattr(arbiter.registers, name)
-            m.d.comb += outer.eq(inner) if name.endswith("_grant") else inner.eq(outer)
+        connect_members(m, flipped(self.registers), arbiter.registers, arbiter.registers.signature.members)
         self._lanes(m, control, arbiter)
         return m
 

@@ -11,7 +11,7 @@ from .pipeline_control import ProductAccessPort
 
 __all__ = ["ACCESS_MEMBERS", "AccessPort", "RegisterArbiter", "RegisterFilePort"]
 
-ACCESS_MEMBERS = ("read", "read_number", "read_grant", "write_product", "write_register", "write_grant", "write_factor",
+ACCESS_MEMBERS = ("read", "read_number", "read_grant", "write_product", "write_register", "write_grant", "write_factor", "write_pause",
                   "write_word", "write_parts")
 
 
@@ -46,7 +46,8 @@ class RegisterArbiter(Component):
     """Arbiter of the register files: grants the accesses of the thread unit and of offset reads, and drives the controls of the PEs.
 
     Product registers: reads of the thread unit are always granted; a write is granted in a cycle in which ``mm`` does not write. Port B of
-    the factor register file, highest priority first: writes of the thread unit, reads of offsets, reads of the thread unit.
+    the factor register file, highest priority first: writes of the thread unit, reads of offsets, reads of the thread unit. When a read of
+    offsets has to wait, the thread unit is asked to leave a cycle without a write, so it waits three cycles at most.
 
     Parameters
     ----------
@@ -127,6 +128,7 @@ class RegisterArbiter(Component):
         number = Signal.like(offset.number, name="number")
         factor = Signal()
         granted = Signal()
+        m.d.sync += port.write_pause.eq(offset.request & port.write_factor & ~port.write_pause)
         m.d.comb += [
             factor.eq(port.read_number >= FIRST_FACTOR_REGISTER),
             granted.eq(port.read & factor & ~port.write_factor & ~offset.request),

@@ -258,6 +258,8 @@ def RegisterPort(cfg):
         Threads that capture the lowest 32 bits of ``return_data``, for a later write of a product register.
     write_factor : Out(1)
         Writes ``return_data`` to the factor register file; never refused.
+    write_pause : In(1)
+        ``write_factor`` is low in the next cycle: another unit waits for the factor register file.
     write_word : Out(factor_address_bits)
         Factor word to write.
     write_parts : Out(numbers_per_word)
@@ -286,7 +288,7 @@ def RegisterPort(cfg):
         **({"read_second": In(32).array(slots)} if cfg.register_pairs else {}),
         "return_data": Out(cfg.word_bits).array(slots),
         "return_lanes": Out(cfg.threads),
-        "write_factor": Out(1),
+        "write_factor": Out(1), "write_pause": In(1),
         "write_word": Out(cfg.factor_address_bits),
         "write_parts": Out(cfg.numbers_per_word),
         "write_product": Out(1),

@@ -47,6 +47,8 @@ def RegisterWritePort(cfg):
         Request to write these 32 bits to product register ``write_register``, held up to its grant.
     write_factor, write_word, write_parts : Out(1), Out(factor_address_bits), Out(dot / 4)
         Write of the 32-bit parts ``write_parts`` of factor word ``write_word``; always granted.
+    write_pause : In(1)
+        ``write_factor`` is low in the next cycle.
     write_lanes : Out(threads)
         PEs that write.
     """
@@ -54,6 +56,7 @@ def RegisterWritePort(cfg):
         "return_lanes": Out(cfg.threads),
         "write_product": Out(1), "write_register": Out(PRODUCT_REGISTERS.bit_length() - 1), "write_grant": In(1),
         "write_factor": Out(1), "write_word": Out(cfg.factor_address_bits), "write_parts": Out(cfg.numbers_per_word),
+        "write_pause": In(1),
         "write_lanes": Out(cfg.threads),
     })
 
@@ -93,8 +96,8 @@ class WriteBack(Component):
     *Throughput*: one operation at a time. With ``thread_overlap`` the next one may come with the last group of its predecessor, else it
     comes a cycle after ``complete`` at the earliest.
 
-    *Back-pressure*: ``complete`` is combinational from ``landing`` and ``registers.write_grant``, with ``thread_overlap`` also ``i.ready``.
-    Without, ``i.ready`` comes from a register.
+    *Back-pressure*: ``complete`` is combinational from ``landing``, ``registers.write_pause`` and ``registers.write_grant``, with
+    ``thread_overlap`` also ``i.ready``. Without, ``i.ready`` comes from a register.
 
     *Reset*: no operation is pending.
     """
@@ -120,7 +123,7 @@ class WriteBack(Component):
         self._valid, self._left, self._factor = Signal(name="valid"), Signal(WORDS, name="left"), Signal(name="factor")
         self._register = Signal(REGISTER_BITS, name="register_of_operation")
         self._run, self._last = Signal(name="run"), Signal(name="last")         # a group leaves the SIMD lanes; the last of its word
-        self._settle, self._pending = Signal(name="settle"), Signal(name="pending")
+        self._settle, self._pending, self._paused = Signal(name="settle"), Signal(name="pending"), Signal(name="paused")
         landed, buffer, same = Signal(), Signal(), Signal()
         group, next_group = Signal(range(cfg.thread_groups)), Signal(range(cfg.thread_groups))      # 0 when an operation comes
         last_group = Signal(init=cfg.thread_groups == 1)        # registered, because ``read.entry`` has many readers
@@ -128,6 +131,7 @@ class WriteBack(Component):
         after, asked = Signal(WORDS), Signal()
         m.d.comb += [
             self._factor.eq(self._register >= FIRST_FACTOR_REGISTER),
+            self._paused.eq(self._factor & port.write_pause),
             self._pending.eq(self._valid & ~landed & self.landing.landing), self.landing.pending.eq(self._pending),
             self._last.eq(self._run & (same | last_group)),
             pending.words.eq(Mux(self._valid, self._left, 0)), pending.register.eq(self._register),
@@ -159,7 +163,7 @@ class WriteBack(Component):
         """Without overlap: a word is pending up to its write by the PEs."""
         port = self.registers
         m.d.comb += [
-            self._run.eq(self._valid & ~self._pending & self._left.any() & ~self._settle & ~port.write_product),
+            self._run.eq(self._valid & ~self._pending & self._left.any() & ~self._settle & ~port.write_product & ~self._paused),
             self.complete.eq(self._valid & ~self._pending & ~after.any()),
             self.i.ready.eq(~self._valid), self.busy.eq(self._valid),
             port.write_register.eq(Cat(self.read.place, self._register[2:])),
@@ -173,7 +177,7 @@ class WriteBack(Component):
         port, pending = self.registers, self.pending_writes[1]
         ends, writes, final = Signal(name="ends"), Signal(name="writes"), Signal(name="final")
         m.d.comb += [
-            self._run.eq(self._valid & ~self._pending & self._left.any() & ~self._settle
+            self._run.eq(self._valid & ~self._pending & self._left.any() & ~self._settle & ~self._paused
                          & (~port.write_product | (port.write_grant & ~self._factor))),
             writes.eq(self._settle | port.write_product),
             # An operation without results waits for its predecessor, so that at most one is completed in a cycle.

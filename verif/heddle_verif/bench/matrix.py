@@ -13,8 +13,8 @@ from heddle.lib.swizzle import swizzles
 from heddle_sim.golden.matrix import MatrixOperation, matrix_steps
 
 from ..stimulus.swizzles import modes_of, random_mode
-from .matrix_workload import begin, group_size
-from .register_access import ProductWrite, Read
+from .matrix_workload import ACCESS_WORDS, begin, group_size
+from .register_access import FactorWrite, ProductWrite, Read
 
 PROFILES = {
     "free": {},
@@ -80,6 +80,28 @@ async def no_bubbles(dut, order):
         assert bench.steps - before == steps
         assert bench.cycle - start < steps + 40
         assert bench.bubbles == 0, f"{bench.bubbles} bubbles with {columns.sum()} columns and {slices} slices"
+    await bench.compare()
+    bench.finish()
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def beside_writes_of_factors(dut):
+    """Factor registers are written whenever ``write_pause`` allows it: the offsets of an operation wait three cycles at most."""
+    bench, work = await begin(dut)
+    cfg, cycles = work.cfg, []
+
+    def write():
+        return FactorWrite(work.random.randrange(ACCESS_WORDS), (1 << cfg.numbers_per_word) - 1, bench.lanes_of(0), bench.random_data())
+
+    for access in (lambda: None, write):
+        bench.next_access = access
+        await bench.cycles(8)
+        bench.issue(work.operation(columns=np.ones(cfg.threads, bool), k_length=0, product=0, ka=0, kb=0, lane_sum=0, kb_destination=0))
+        await bench.idle(also_accesses=False)
+        cycles.append(bench.done_at - bench.accepted_at)
+    bench.next_access = lambda: None
+    assert cycles[0] < cycles[1] <= cycles[0] + 3, f"{cycles} cycles without and with writes"
+    await bench.idle()
     await bench.compare()
     bench.finish()
 

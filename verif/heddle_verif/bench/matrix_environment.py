@@ -307,6 +307,8 @@ class MatrixBench(Bench):
                 return
             self.accesses.append(access)
         access = self.accesses[0]
+        if isinstance(access, FactorWrite) and self.sample("write_pause"):
+            return
         other = self.current["write" if access.kind == "read" else "read"]
         if self.current[access.kind] or (other and other.places & access.places):
             return

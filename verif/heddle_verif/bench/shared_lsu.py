@@ -325,8 +325,13 @@ async def random_operations(dut, memory, offer, hold):
     for _ in range(20):
         await bench.run(*(bench.operation() for _ in range(3)))
     assert min(bench.returned, bench.stored, bench.dropped, bench.turns) > 10
-    assert (bench.conflicts > 0) == (bench.slots > 1 or memory in ("some", "few"))
-    assert (bench.most == bench.cfg.shared_requests and bench.joined > 0) or memory != "late"
+    seldom = bench.slots == 1 and offer < 1         # operations of one thread, too far apart to meet
+    if bench.slots == 1 and memory in ("free", "late"):
+        assert bench.conflicts == 0
+    elif not seldom:
+        assert bench.conflicts > 0
+    if memory == "late":
+        assert bench.most == bench.cfg.shared_requests and (bench.joined > 0 or seldom)
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

@@ -66,6 +66,7 @@ class ThreadBench(Bench):
         self.returned = [0] * self.cfg.threads      # what the lanes keep for a product register
         self.operands = deque([None] * (self.cfg.register_read_latency - 1))    # registers that stand at the port after the next edges
         self.waits = False              # a write was refused in the last cycle
+        self.paused = False             # write_pause was high in the last cycle
         self.held = False               # so was a request to a bank
         self.stores = 0                 # to global memory, whose data are there and whose response is not
         self.errors, self.expected_errors = Counter(), Counter()
@@ -220,6 +221,8 @@ class ThreadBench(Bench):
         # A write takes two cycles at least.
         self.port("registers__read_grant").value = not self._refuses()
         self.port("registers__write_grant").value = self.waits and not self._refuses()
+        self.paused = bool(self._number("registers__write_pause"))
+        self.port("registers__write_pause").value = self._refuses()
 
     def _register_read(self):
         if not self._number("registers__read"):
@@ -241,6 +244,7 @@ class ThreadBench(Bench):
         product, factor = self._number("registers__write_product"), self._number("registers__write_factor")
         returning, written = self._lanes("return"), self._lanes("write")
         assert product + factor + bool(returning) <= 1, "product and factor register at once"
+        assert not (factor and self.paused), "a factor register is written in the cycle after write_pause"
         data = [self._number(f"registers__return_data__{slot}") for slot in range(self.slots)] if factor or returning else []
         for lane in returning:
             self.returned[lane] = data[lane % self.slots] & 0xFFFFFFFF
