@@ -44,7 +44,7 @@ def test_scaling_changes_sizes_only(name):
     """Everything but sizes stays: a bench of the scaled preset runs the structure that ships."""
     for unit in ("front_end", "scoreboard", "shared_lsu", "tmau", "axi_master"):
         names = read_while_elaborated(UNITS[unit].make, SCALED[name])
-        assert len(names) > 1 and structure(PRESETS[name], names) == structure(SCALED[name], names)
+        assert names and structure(PRESETS[name], names) == structure(SCALED[name], names)
 
 
 def test_every_parameter_has_a_class():
