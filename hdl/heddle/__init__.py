@@ -12,8 +12,8 @@ _PLACES = {
     "PE": "datapath.pe", "CatTree": "datapath.cat_tree", "ReductionTree": "datapath.reduction_tree",
     "Tmau": "tmau.unit", "exchange_of": "lib.swizzle", "swizzle": "lib.swizzle", "swizzle_field": "lib.swizzle",
     "swizzles": "lib.swizzle", "L2": "l2.unit", "SharedMemory": "memory.shared_memory", "Top": "top",
-    "AdderTree": "lib.adder_tree", "Buffer": "lib.stream", "Queue": "lib.stream", "link": "lib.stream",
-    "RoundRobinArbiter": "lib.round_robin",
+    "AdderTree": "lib.adder_tree", "RegisterSlice": "lib.register_slice", "SliceMode": "lib.register_slice", "Queue": "lib.stream",
+    "link": "lib.stream", "RoundRobinArbiter": "lib.round_robin",
     "Space": "isa.encoding", "Swizzle": "isa.encoding", "emit_verilog": "emit", "make_unit": "units", "unit_names": "units",
 }
 __all__ = ["Config", "ConfigError", "load_config"]

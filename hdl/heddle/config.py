@@ -19,6 +19,7 @@ from .parameters.l2 import L2Group
 from .parameters.matrix import MatrixGroup
 from .parameters.memory import MemoryGroup
 from .parameters.rnn import RnnGroup
+from .parameters.slices import SlicesGroup
 from .parameters.thread import ThreadGroup
 from .parameters.tmau import TmauGroup
 
@@ -31,7 +32,8 @@ _NAME = re.compile(rf"\w[\w.-]{{0,{NAME_LENGTH - 1}}}")        # one part of a p
 
 # The tables of a configuration.
 GROUPS: dict[str, type[Parameters]] = {"core": CoreGroup, "front_end": FrontEndGroup, "thread": ThreadGroup, "matrix": MatrixGroup,
-                                       "memory": MemoryGroup, "tmau": TmauGroup, "l2": L2Group, "rnn": RnnGroup}
+                                       "memory": MemoryGroup, "tmau": TmauGroup, "l2": L2Group, "rnn": RnnGroup,
+                                       "slices": SlicesGroup}
 _KEYS = {table: tuple(inspect.get_annotations(group)) for table, group in GROUPS.items()}       # parameters of each table
 _TABLES = {key: table for table, keys in _KEYS.items() for key in keys}
 
@@ -88,6 +90,8 @@ class Config(DerivedParameters):
         L2 cache of the device and reductions in it: ``L2Group``.
     rnn : mapping or bool
         Recurrent engine: ``RnnGroup``; a bool is its parameter ``rnn``.
+    slices : mapping
+        Register slices: ``SlicesGroup``.
 
     Raises
     ------

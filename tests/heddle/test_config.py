@@ -90,6 +90,7 @@ def test_every_preset_is_known():
         ("l2_kib", "a power of two from 1 to 4096", 8192),
         ("l2_kib", "a power of two from 1 to 4096", -1),
         ("l2_ways", "one of 1, 2, 4, 8", 3),
+        ("front_end_slices", "one of 0, 1", 2),
     ],
 )
 def test_out_of_range(name, rule, bad):

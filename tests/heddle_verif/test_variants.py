@@ -20,7 +20,7 @@ TREE = {"parameters": {"width": 8, "depth": 3}}
 PACKETS = {"parameters": {"count": 3, "last": "last"}}
 # Unit, bench, options. The bench of the matrix unit starts from what it reads out of the registers, so it needs known ones.
 CASES = {
-    "buffer": (lambda: make_unit(None), "stream", {"parameters": {"depth": None}}),
+    "slice": (lambda: make_unit(None), "stream", {"parameters": {"depth": None}}),
     "queue": (lambda: make_unit(9), "stream", {"parameters": {"depth": 9}}),
     "round_robin": (lambda: round_robin.make_unit(**PACKETS["parameters"]), "round_robin", PACKETS),
     "adder_tree": (lambda: AdderTree(8, 3), "adder_tree", TREE),
@@ -35,7 +35,7 @@ CASES = {
     "device": (lambda: Top(TINY), "top", {"cfg": TINY, "test_filter": "short_program"}),
 }
 QUICK = {"xprop": {"queue", "scoreboard", "barriers"}, "gates": {"queue", "adder_tree"}}
-GATES = ("buffer", "queue", "round_robin", "adder_tree", "scoreboard", "arbiter", "axi_master", "alu")
+GATES = ("slice", "queue", "round_robin", "adder_tree", "scoreboard", "arbiter", "axi_master", "alu")
 
 
 def case(variant, name):

@@ -1,35 +1,23 @@
-"""Decode stage: reads the operands of an instruction, computes addresses and register groups, and makes the checks."""
-
-from typing import NamedTuple
+"""Decode stage: computes operands, addresses and register groups of an instruction."""
 
 from amaranth import *
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
 from ..constants import FIRST_FACTOR_REGISTER, TOKEN_GRANULES
-from ..interfaces.control import UniformStream
-from ..interfaces.front_end import SegmentReadPort, UniformReadPort, segment_layout
-from ..interfaces.layouts import PC_BITS, ThreadKind
+from ..interfaces.front_end import segment_layout
+from ..interfaces.layouts import PC_BITS
 from ..isa.encoding import AluFunction, Opcode, OperandSource, Special, instruction_layout
 from ..isa.error_codes import ErrorCode
-from ..isa.tensor_descriptor import MAX_RANK
 from ..lib.onehot import select_one_hot
 from ..parameters.front_end import FrontEndParameters
 from ..thread.alu import AluDecode, alu_control_layout
-from .instruction_checks import FailedField, InstructionChecks
-from .instruction_fetch import fetched_layout
+from .instruction_checks import FailedField
+from .opcode_class import WAITS, one_of, opcode_class
+from .operand_read import MASK_BEAT, operand_layout
 from .scoreboard import token_layout
 
-__all__ = ["THREAD_KINDS", "Decode", "decoded_layout"]
-
-THREAD_KINDS = {
-    Opcode.THREAD_ALU: ThreadKind.ALU, Opcode.THREAD_COMPARE: ThreadKind.COMPARE, Opcode.LANE_MASK: ThreadKind.LANE_MASK,
-    Opcode.LOAD: ThreadKind.LOAD, Opcode.STORE: ThreadKind.STORE, Opcode.THREAD_SPECIAL: ThreadKind.TID,
-}
-MASK_CYCLE = MAX_RANK      # number of the decode cycle in which a multicast reads its mask
-_WAITS = (Opcode.WAIT, Opcode.BARRIER_WAIT, Opcode.COMMIT_GROUP, Opcode.WAIT_GROUP)
-_STAY = (*_WAITS, Opcode.RECURRENT)
-_UNIFORM_WRITERS = (Opcode.UNIFORM_ALU, Opcode.UNIFORM_SPECIAL, Opcode.SEGMENT)
+__all__ = ["Decode", "decoded_layout"]
 
 _DECODED = {
     "pc": PC_BITS,
@@ -74,65 +62,37 @@ def decoded_layout(cfg):
     } if cfg.multicast else {}))
 
 
-def _one_of(opcode, members):
-    return Cat(opcode == member for member in members).any()
-
-
 def _granules(first, last):
     """Mask of the register groups ``first`` to ``last``."""
     return Cat((first <= index) & (index <= last) for index in range(TOKEN_GRANULES))
 
 
-class _Read(NamedTuple):
-    """What a decode cycle reads."""
-
-    a: Value            # uniform register a
-    b: Value            # uniform register b
-    segment: Value
-    code: Value         # error of the first check that failed
-    field: Value        # field of the instruction that failed it
-
-
 class Decode(Component):
-    """Decode stage: converts a fetched word into operands, addresses, register groups and the result of the checks.
-
-    A copy needs more uniform registers than the read ports deliver at once, so it reads two of them a cycle.
+    """Decode stage: converts an instruction and what it read into operands, addresses, register groups and the outcome of the checks.
 
     Parameters
     ----------
     cfg : FrontEndParameters
 
     *Ports*:
-    i : In(stream.Signature(fetched_layout))
-        Fetched instructions.
+    i : In(stream.Signature(operand_layout(cfg)))
+        Beats of instructions.
     o : Out(stream.Signature(decoded_layout(cfg)))
         Decoded instructions, in the same order; registered.
-    hold : In(1)
-        The instruction at issue writes uniform registers or segments: ``i`` is not taken.
     flush : In(1)
-        Drops ``o``, a copy that is being decoded, and what is taken in this cycle.
-    i_uniform : In(UniformStream())
-        Writes of uniform registers by issue; ``i`` is not taken if it reads the register now. The index is compared with the fields a and
-        b, and for a unicast tensor copy of rank 1 with ``dst``.
+        Drops ``o``, the beats taken before, and what is taken in this cycle.
     program_end : In(program_counter_bits + 1)
         Number of the first instruction behind the program. A branch target exists below it.
-    a, b, c : Out(UniformReadPort())
-        Reads of uniform registers; ``c`` only with ``tensors``.
-    segment : Out(SegmentReadPort(cfg))
-        Reads of the segment table.
     core : In(core_bits)
         Number of the core.
     start : In(1)
         A run begins: the counter ``%cycle`` is zero in the next cycle.
 
-    *Latency*: one cycle from taking ``i`` to ``o.valid``. ``copy_block`` and ``prefetch_block`` take two cycles, ``copy_rows`` three. A
-    copy or prefetch of a tensor takes as many cycles as its rank. A multicast takes at least two cycles, and one more for its mask.
+    *Latency*: one cycle from the last beat to ``o.valid``.
 
-    *Throughput*: one instruction in these cycles. With ``far_registers`` at most one every other cycle. ``i`` is then not taken in its
-    first cycle, in which operands and checks are registered, nor in the cycle in which ``o`` is taken.
+    *Throughput*: one beat a cycle.
 
-    *Back-pressure*: ``i.ready`` is combinational from ``o.ready``, ``hold``, ``i_uniform`` and ``i.payload``. With
-    ``far_registers`` it comes from registers only.
+    *Back-pressure*: ``i.ready`` is combinational from ``o.ready``; the signal is high for the second and later beats.
 
     *Reset*: ``o`` is not valid.
 
@@ -143,53 +103,36 @@ class Decode(Component):
     def __init__(self, cfg):
         self.cfg = cfg = FrontEndParameters.of(cfg)
         super().__init__({
-            "i": In(stream.Signature(fetched_layout)), "o": Out(stream.Signature(decoded_layout(cfg))), "hold": In(1), "flush": In(1),
-            "i_uniform": In(UniformStream()), "program_end": In(cfg.program_counter_bits + 1),
-            "a": Out(UniformReadPort()), "b": Out(UniformReadPort()), **({"c": Out(UniformReadPort())} if cfg.tensors else {}),
-            "segment": Out(SegmentReadPort(cfg)), "core": In(cfg.core_bits), "start": In(1),
+            "i": In(stream.Signature(operand_layout(cfg))), "o": Out(stream.Signature(decoded_layout(cfg))), "flush": In(1),
+            "program_end": In(cfg.program_counter_bits + 1), "core": In(cfg.core_bits), "start": In(1),
         })
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.checks = checks = InstructionChecks(self.cfg)
-        fetched, decoded = self.i.payload, self.o.payload
+        read, fetched, decoded = self.i.payload, self.i.payload.fetched, self.o.payload
         word = fetched.word
-        # Decode cycle of a copy, which reads two uniform registers in each.
-        cycle = Signal(range(MASK_CYCLE + 1) if self.cfg.multicast else range(MAX_RANK) if self.cfg.tensors else 2)
-        copies, many, tensor = self._single(word.opcode), word.opcode == Opcode.COPY_ROWS, self._of_tensor(word.opcode)
-        alone = self._alone(word, tensor)
-        goes_on = (copies | many | tensor) & ~alone
-        take, load = Signal(), Signal()
-        self._at_mask = Signal()        # the next cycle reads the mask
+        kind = opcode_class(self.cfg, word)
+        load = Signal()
         m.d.comb += [
-            checks.word.eq(word), checks.segment_space.eq(self.segment.value.space),
-            self.a.index.eq(word.a), self.b.index.eq(word.b), self.segment.index.eq(word.b),
-            # The data registers load the payload whether it is taken or not: this leaves fewer terms behind ``o.ready``, which comes late.
-            # With far registers only ``o.valid`` depends on ``o.ready``.
-            load.eq((cycle == 0) & (~self.o.valid | (0 if self.cfg.far_registers else self.o.ready))),
-            self.i.ready.eq(load & self._known(m, word, alone)),
-            take.eq(self.i.valid & self.i.ready),
+            self.i.ready.eq(~self.o.valid | self.o.ready),      # ``o`` is not valid between two beats of an instruction
+            # The data registers load the payload whether it is valid or not: this leaves fewer terms behind ``o.ready``, which comes late.
+            load.eq(self.i.ready & (read.beat == 0)),
         ]
         # Outside the condition below, which is only for the enable of the registers.
         token = self._token(m, word)
-        read = _Read(self.a.value, self.b.value, self.segment.value, checks.code, checks.field)
-        if self.cfg.far_registers:
-            read = _Read(*(self._before(m, name, value) for name, value in read._asdict().items()))
-        control, a_value, b_value = self._operands(m, word, many | tensor, read)
-        code, field = self._error(m, fetched, read)
+        control, a_value, b_value = self._operands(m, read, kind)
+        code, field = self._error(m, read)
         program_end = Signal.like(self.program_end)
         m.d.sync += program_end.eq(self.program_end)
-        with m.If(self.o.ready):
-            m.d.sync += self.o.valid.eq(0)
-        with m.If(take):
-            m.d.sync += [self.o.valid.eq(~goes_on), cycle.eq(goes_on)]
+        with m.If(self.i.ready):
+            m.d.sync += self.o.valid.eq(self.i.valid & read.last)
         with m.If(load):
             m.d.sync += [
-                decoded.for_thread.eq(_one_of(word.opcode, THREAD_KINDS)),
-                decoded.for_matrix.eq(word.opcode == Opcode.MATRIX),
-                decoded.for_copy.eq(copies | many),
-                decoded.writes_uniform.eq(_one_of(word.opcode, _UNIFORM_WRITERS)),
-                decoded.at_once.eq(~_one_of(word.opcode, (*THREAD_KINDS, Opcode.MATRIX, Opcode.COPY_ROWS, *_STAY)) & ~copies & ~tensor),
+                decoded.for_thread.eq(kind.for_thread),
+                decoded.for_matrix.eq(kind.for_matrix),
+                decoded.for_copy.eq(kind.single | kind.many),
+                decoded.writes_uniform.eq(kind.writes_uniform),
+                decoded.at_once.eq(kind.at_once(word.opcode)),
                 decoded.target_exists.eq(word.imm < program_end),
                 decoded.legal.eq(~fetched.past_end & (read.code == ErrorCode.NONE)),
                 decoded.pc.eq(fetched.pc),
@@ -200,68 +143,49 @@ class Decode(Component):
                 decoded.code.eq(code), decoded.field.eq(field),
                 decoded.control.eq(control), decoded.a_value.eq(a_value), decoded.b_value.eq(b_value),
             ]
-        if self.cfg.wait_timeout:
-            with m.If(load):
-                m.d.sync += decoded.waits.eq(_one_of(word.opcode, _WAITS))
-        if self.cfg.tensors:
-            m.d.comb += self.c.index.eq(word.dst)
-            with m.If(load):
-                m.d.sync += [decoded.for_tensor.eq(tensor), decoded.invalidates.eq(word.opcode == Opcode.INVALIDATE_DESCRIPTOR),
-                             decoded.destination.eq(self.c.value)]
-                if self.cfg.multicast:
-                    m.d.sync += [decoded.multicast.eq(0), decoded.mask.eq(0)]
-        self._pairs(m, cycle, word, decoded)
+            if self.cfg.wait_timeout:
+                m.d.sync += decoded.waits.eq(one_of(word.opcode, WAITS))
+            if self.cfg.tensors:
+                m.d.sync += [decoded.for_tensor.eq(kind.tensor), decoded.invalidates.eq(word.opcode == Opcode.INVALIDATE_DESCRIPTOR),
+                             decoded.destination.eq(read.c)]
+            if self.cfg.multicast:
+                m.d.sync += [decoded.multicast.eq(0), decoded.mask.eq(0)]
+        self._later_beats(m, read, kind, decoded)
         with m.If(self.flush):
-            m.d.sync += [self.o.valid.eq(0), cycle.eq(0)]
+            m.d.sync += self.o.valid.eq(0)
         return m
 
-    def _known(self, m, word, alone):
-        """Whether ``i`` may be taken as far as its operands go: no register that it reads is written or about to be written.
+    def _later_beats(self, m, read, kind, decoded):
+        """What the second and later beats of a copy read."""
+        beat = Mux(self.i.valid, read.beat, 0)
+        with m.If(beat == 1):
+            m.d.sync += decoded.destination.eq(read.a)
+            with m.If(~kind.single):
+                m.d.sync += decoded.rows.eq(read.b)
+            if self.cfg.multicast:
+                m.d.sync += decoded.multicast.eq(kind.multicast)
+        with m.If(beat == 2):
+            m.d.sync += [decoded.destination_pitch.eq(read.a), decoded.source_pitch.eq(read.b)]
+        if self.cfg.tensors:
+            for index in range(2):
+                with m.If(beat == 3 + index):
+                    m.d.sync += [decoded.offsets[index].eq(read.a), decoded.coordinates[index].eq(read.b)]
+        if self.cfg.multicast:
+            with m.If(beat == MASK_BEAT):
+                m.d.sync += [decoded.mask.eq(read.a), decoded.bad_mask.eq(~read.a.any() | read.a[self.cfg.cores:].any())]
 
-        With far registers the answer, like the operands, is registered.
-        """
-        stale = Signal(name="stale")
-        written = self.i_uniform.payload.index
-        reads = (word.a[:6] == written) | (word.b[:6] == written) | (alone & (word.dst[:6] == written))
-        m.d.comb += stale.eq(self.i_uniform.valid & reads)
-        if not self.cfg.far_registers:
-            return ~self.hold & ~stale
-        # A uniform register is written a cycle after its instruction executed: ``stale`` is valid in the cycle in which ``hold`` falls.
-        known = Signal(name="known")
-        m.d.sync += known.eq(self.i.valid & ~self.i.ready & ~self.hold & ~stale)
-        return known
-
-    def _before(self, m, name, value):
-        """``value`` of the cycle before."""
-        register = Signal(value.shape(), name=f"read_{name}", reset_less=True)
-        m.d.sync += register.eq(value)
-        return register
-
-    def _single(self, opcode):
-        """Whether the opcode is a copy of one row of blocks, or such a prefetch where prefetches have an effect."""
-        return _one_of(opcode, (Opcode.COPY_BLOCK, *[Opcode.PREFETCH_BLOCK] * self.cfg.prefetches))
-
-    def _of_tensor(self, opcode):
-        return _one_of(opcode, (Opcode.COPY_TENSOR, *[Opcode.PREFETCH_TENSOR] * self.cfg.prefetches)) if self.cfg.tensors else Const(0)
-
-    def _alone(self, word, tensor):
-        """Whether a copy reads all its registers in its first cycle: a tensor of rank 1, to one core."""
-        if not self.cfg.tensors:
-            return Const(0)
-        alone = tensor & (word.modifiers.copy.rank_minus_one == 0)
-        return alone & ~word.modifiers.copy.multicast if self.cfg.multicast else alone
-
-    def _operands(self, m, word, from_uniform, read):
+    def _operands(self, m, read, kind):
         """Controls of the uniform ALU, and the values of a and b.
 
-        With ``from_uniform`` b is a uniform register whatever ``b_source`` says. A load, a store and ``mm`` have their address instead
-        of b.
+        For copies of many rows and of tensors b is a uniform register whatever ``b_source`` says. A load, a store and ``mm`` have their
+        address instead of b.
         """
         m.submodules.alu_decode = alu = AluDecode()
+        word = read.fetched.word
         uniform_special = word.opcode == Opcode.UNIFORM_SPECIAL
         special = uniform_special | (word.opcode == Opcode.THREAD_SPECIAL)
-        addressed = _one_of(word.opcode, (Opcode.LOAD, Opcode.STORE, Opcode.MATRIX))
-        uniform = ~special & ~addressed & (from_uniform | (word.b_source == OperandSource.UNIFORM))
+        addressed = one_of(word.opcode, (Opcode.LOAD, Opcode.STORE, Opcode.MATRIX))
+        uniform = ~special & ~addressed & (kind.many | kind.tensor | (word.b_source == OperandSource.UNIFORM))
         address = read.segment.base + (word.imm << read.segment.element_shift)[:32]
         m.d.comb += [
             alu.function.eq(Mux(uniform_special, AluFunction.MOV, word.modifiers.alu.function)),
@@ -269,13 +193,11 @@ class Decode(Component):
             alu.comparing.eq(word.opcode == Opcode.UNIFORM_COMPARE),
         ]
         # With transpose the uniform register with the number of the segment holds the pitch of the rows of B.
-        a_value = Mux(word.opcode == Opcode.MATRIX, read.b, read.a) if self.cfg.transpose else read.a
+        a_value = Mux(kind.for_matrix, read.b, read.a) if self.cfg.transpose else read.a
         without_a = (uniform_special | (word.opcode == Opcode.UNIFORM_ALU)) & ~alu.control.keep_a
-        chosen = Cat(addressed, special, uniform, ~(addressed | special | uniform), without_a)
-        if self.cfg.far_registers:
-            chosen = self._before(m, "chosen", chosen)
-        b_value = select_one_hot(chosen[:4], (address, self._special(m, word), read.b, word.imm))
-        return alu.control, Mux(chosen[4], 0, a_value), b_value
+        chosen = Cat(addressed, special, uniform, ~(addressed | special | uniform))
+        b_value = select_one_hot(chosen, (address, self._special(m, word), read.b, word.imm))
+        return alu.control, Mux(without_a, 0, a_value), b_value
 
     def _special(self, m, word):
         """Value of the special register; ``%tid`` is added in the thread unit."""
@@ -289,13 +211,13 @@ class Decode(Component):
                     m.d.comb += value.eq(number)
         return value
 
-    def _error(self, m, fetched, read):
+    def _error(self, m, read):
         """Code and field of the error: of the failed check, else of the error that a legal instruction may raise in issue.
 
         Order: behind the program, failed check, TRAP, branch target, then BARRIER_UNDERRUN for every other instruction.
         """
         code, field = Signal(ErrorCode), Signal(FailedField)
-        word = fetched.word
+        fetched, word = read.fetched, read.fetched.word
         with m.If(fetched.past_end):
             m.d.comb += [code.eq(ErrorCode.PROGRAM_COUNTER), field.eq(Mux(fetched.past_memory, FailedField.past_memory, FailedField.pc))]
         with m.Elif(read.code != ErrorCode.NONE):
@@ -307,43 +229,6 @@ class Decode(Component):
         with m.Else():
             m.d.comb += [code.eq(ErrorCode.BARRIER_UNDERRUN), field.eq(FailedField.a)]
         return code, field
-
-    def _pairs(self, m, cycle, fetched, decoded):
-        """Second and later cycles of a copy: reads the remaining uniform registers, whose numbers are registered a cycle before."""
-        word = decoded.word
-        a_index, b_index = Signal(6, reset_less=True), Signal(6, reset_less=True)
-        next_a, before_b, ends = word.dst + 1, word.a, self._single(word.opcode) | (cycle == 2)
-        if self.cfg.tensors:        # the coordinates follow b, the offsets c
-            tensor = self._of_tensor(word.opcode)
-            next_a = Mux(cycle != 1, a_index + 1, Mux(tensor, word.c, word.dst + 1))
-            before_b = Mux(tensor, b_index, word.a)
-            ends = Mux(tensor, cycle >= word.modifiers.copy.rank_minus_one, ends)
-            for index in range(2):
-                with m.If(cycle == 3 + index):
-                    m.d.sync += [decoded.offsets[index].eq(self.a.value), decoded.coordinates[index].eq(self.b.value)]
-        if self.cfg.multicast:
-            next_a, ends = self._mask(m, cycle, decoded, next_a, ends)
-        m.d.sync += [a_index.eq(Mux(cycle == 0, fetched.dst, next_a)), b_index.eq(Mux(cycle == 0, fetched.b, before_b) + 1)]
-        with m.If(cycle != 0):
-            m.d.comb += [self.a.index.eq(a_index), self.b.index.eq(b_index)]
-            m.d.sync += [self.o.valid.eq(ends), cycle.eq(Mux(ends, 0, Mux(self._at_mask, MASK_CYCLE, cycle + 1)))]
-        with m.If(cycle == 1):
-            m.d.sync += decoded.destination.eq(self.a.value)
-            with m.If(~self._single(word.opcode)):
-                m.d.sync += decoded.rows.eq(self.b.value)
-        with m.If(cycle == 2):
-            m.d.sync += [decoded.destination_pitch.eq(self.a.value), decoded.source_pitch.eq(self.b.value)]
-
-    def _mask(self, m, cycle, decoded, next_a, ends):
-        """Reads the mask of a multicast in a last cycle of its own."""
-        word, reads = decoded.word, cycle == MASK_CYCLE
-        multicast = word.modifiers.copy.multicast & ((word.opcode == Opcode.COPY_BLOCK) | (word.opcode == Opcode.COPY_TENSOR))
-        m.d.comb += self._at_mask.eq(multicast & ends & ~reads)
-        with m.If(cycle == 1):
-            m.d.sync += decoded.multicast.eq(multicast)
-        with m.If(reads):
-            m.d.sync += [decoded.mask.eq(self.a.value), decoded.bad_mask.eq(~self.a.value.any() | self.a.value[self.cfg.cores:].any())]
-        return Mux(self._at_mask, word.modifiers.copy.mask, next_a), Mux(multicast, reads, ends)
 
     def _token(self, m, word):
         """Register groups that the instruction uses.

@@ -2,18 +2,34 @@
 
 from amaranth import *
 from amaranth.lib import stream
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.lib.wiring import Component, In, Out, Signature
 from amaranth.utils import exact_log2
 
 from ..constants import FIRST_FACTOR_REGISTER, TOKEN_GRANULES
+from ..interfaces.control import EventPort
 from ..interfaces.front_end import ThreadMaskPort
 from ..interfaces.layouts import ThreadKind, matrix_operation_layout, thread_operation_layout
 from ..isa.encoding import Access, AluFunction, ElementType, Opcode, OperandSource, Special
 from ..parameters.front_end import FrontEndParameters
-from .decode import THREAD_KINDS, decoded_layout
+from .decode import decoded_layout
+from .opcode_class import THREAD_KINDS
 from .scoreboard import Scoreboard
 
-__all__ = ["IssueQueue"]
+__all__ = ["IssueQueue", "IssueQueueStatus"]
+
+
+def IssueQueueStatus():
+    """Operations in the issue queue and in flight, seen from the queue; from registers.
+
+    *Ports*:
+    waiting : Out(1)
+        An operation is pending.
+    thread_empty, matrix_empty : Out(1)
+        No operation of the unit is pending or in flight.
+    mm_awaits : Out(1)
+        An ``mm`` was dispatched before the loads of its factors were done, and they are not: ``matrix_hold`` of the cycle before.
+    """
+    return Signature(dict.fromkeys(("waiting", "thread_empty", "matrix_empty", "mm_awaits"), Out(1)))
 
 
 class IssueQueue(Component):
@@ -36,28 +52,25 @@ class IssueQueue(Component):
         The oldest operation in flight of the unit has completed.
     clear : In(1)
         Empties the queue and the scoreboard.
-    thread_empty, matrix_empty : Out(1)
-        No operation of the unit is pending or in flight.
+    status : Out(IssueQueueStatus())
+        Operations that are pending or in flight.
     matrix_hold : Out(1)
         From the next cycle on the matrix unit must not begin a step, because an ``mm`` was dispatched before loads of its factors are
         done.
-    waiting : Out(1)
-        An operation is pending.
-    event_token_stalls : Out(1)
-        The pending operation has a hazard or no scoreboard entry.
-    event_queue_stalls : Out(1)
-        The pending operation has no hazard and its unit does not take it.
+    events : Out(EventPort(("token_stalls", "queue_stalls")))
+        ``token_stalls``: the pending operation has a hazard or no scoreboard entry. ``queue_stalls``: the operation has no hazard and its
+        unit does not take it.
     waiting_thread : Out(1)
         The pending operation has a hazard, or waits for the thread unit.
 
     *Latency*: one cycle from ``i`` to ``o_thread.valid`` or ``o_matrix.valid``. At least two cycles with a hazard, or directly behind an
     operation of the other unit.
 
-    *Throughput*: one operation a cycle; with ``far_registers`` one every other cycle.
+    *Throughput*: one operation a cycle.
 
-    *Back-pressure*: ``i.ready`` does not depend on ``i``; the signal is combinational from ``o_thread.ready`` and ``o_matrix.ready``, with
-    ``far_registers`` from registers only. Both ``valid`` and all fields of ``payload`` come from registers, except ``columns``
-    and ``lanes`` (combinational from ``masks``).
+    *Back-pressure*: ``i.ready`` does not depend on ``i``; the signal is high while ``status.waiting`` is low, and combinational from
+    ``o_thread.ready`` and ``o_matrix.ready`` otherwise. Both ``valid`` and all fields of ``payload`` come from registers, except
+    ``columns`` and ``lanes`` (combinational from ``masks``).
 
     *Reset*: the queue is empty; payloads have no reset.
     """
@@ -71,8 +84,8 @@ class IssueQueue(Component):
             "o_thread": Out(stream.Signature(thread_operation_layout(cfg))),
             "o_matrix": Out(stream.Signature(matrix_operation_layout(cfg))),
             "masks": In(ThreadMaskPort(cfg.threads)),
-            "thread_done": In(1), "matrix_done": In(1), "clear": In(1), "thread_empty": Out(1), "matrix_empty": Out(1),
-            "waiting": Out(1), "event_token_stalls": Out(1), "event_queue_stalls": Out(1), "waiting_thread": Out(1),
+            "thread_done": In(1), "matrix_done": In(1), "clear": In(1), "status": Out(IssueQueueStatus()),
+            "events": Out(EventPort(("token_stalls", "queue_stalls"))), "waiting_thread": Out(1),
         })
 
     def elaborate(self, platform):
@@ -90,23 +103,24 @@ class IssueQueue(Component):
             tokens.i.payload.for_matrix.eq(instruction.for_matrix),
             tokens.i.payload.writes_predicate.eq((word.opcode == Opcode.THREAD_COMPARE) | (word.opcode == Opcode.LANE_MASK)),
             tokens.thread_done.eq(self.thread_done), tokens.matrix_done.eq(self.matrix_done), tokens.clear.eq(self.clear),
-            self.thread_empty.eq(tokens.thread_empty), self.matrix_empty.eq(tokens.matrix_empty),
+            self.status.thread_empty.eq(tokens.thread_empty), self.status.matrix_empty.eq(tokens.matrix_empty),
             self.o_thread.payload.eq(thread), self.o_thread.valid.eq(tokens.free & for_thread),
             self.o_matrix.payload.eq(matrix), self.o_matrix.valid.eq(tokens.free & for_matrix),
             self._columns(m, thread),
             self.o_matrix.payload.lanes.eq(self.masks.lanes),
             refused.eq(~Mux(for_matrix, self.o_matrix.ready, self.o_thread.ready)),
             tokens.add.eq(tokens.free & ~refused),
-            self.waiting.eq(tokens.waiting),
-            self.event_token_stalls.eq(tokens.waiting & ~tokens.free),
-            self.event_queue_stalls.eq(tokens.free & refused),
-            self.waiting_thread.eq(self.event_token_stalls | (self.event_queue_stalls & for_thread)),
+            self.status.waiting.eq(tokens.waiting),
+            self.events.token_stalls.eq(tokens.waiting & ~tokens.free),
+            self.events.queue_stalls.eq(tokens.free & refused),
+            self.waiting_thread.eq(self.events.token_stalls | (self.events.queue_stalls & for_thread)),
         ]
         # All register groups but that of the offsets of B.
         shift = self._part_bits + self.cfg.factor_address_bits - exact_log2(TOKEN_GRANULES)
         offset = (word.a - FIRST_FACTOR_REGISTER)[shift:][:exact_log2(TOKEN_GRANULES)]
         m.d.comb += [tokens.i.payload.lanes_only.eq(~(1 << offset)), self.matrix_hold.eq(tokens.matrix_hold)]
-        with m.If(tokens.i.ready):
+        m.d.sync += self.status.mm_awaits.eq(tokens.matrix_hold)
+        with m.If(self.i.valid & self.i.ready):
             m.d.sync += [for_thread.eq(instruction.for_thread), for_matrix.eq(instruction.for_matrix)]
             self._thread(m, thread, instruction, word)
             self._matrix(m, matrix, instruction, word)

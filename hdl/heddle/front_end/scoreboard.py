@@ -39,27 +39,28 @@ class _InFlight(Component):
     operation is done.
 
     Entries do not move; two one-hot pointers select the oldest and the youngest. A free entry holds no register group, so the union is an
-    OR. With ``ahead`` no operation is added in the two cycles after another was. Whether the youngest entry can be joined is then
-    registered.
+    OR. Whether the youngest entry can be joined is registered.
     """
 
-    def __init__(self, depth, merge, ahead=False, count_bits=5):
-        self._depth, self._merge, self._ahead, self._count_bits = depth, merge, ahead, count_bits
+    def __init__(self, depth, merge, count_bits=5):
+        self._depth, self._merge, self._count_bits = depth, merge, count_bits
         super().__init__({
-            "add": In(1), "token": In(token_layout), "flag": In(1), "done": In(1), "clear": In(1),
+            # The pending operation; ``valid``: it is added.
+            "i": In(stream.Signature(data.StructLayout({"token": token_layout, "flag": 1}), always_ready=True)),
+            "done": In(1), "clear": In(1),
             "held": Out(held_layout),
             "flags": Out(1),                # an operation in flight was added with ``flag``
-            "full": Out(1),                 # no entry is free for ``token``
+            "full": Out(1),                 # no entry is free for ``i``
             "tight": Out(1),                # fewer than two entries are free
             "empty": Out(1),
         } | ({
             "product": Out(TOKEN_GRANULES),     # of the youngest entry
-            "same": In(1),                      # ``token`` has these product register groups
+            "same": In(1),                      # ``i`` has these product register groups
         } if merge else {}))
 
     def elaborate(self, platform):
         m = Module()
-        depth = self._depth
+        depth, token = self._depth, self.i.payload.token
         group = data.StructLayout({"token": token_layout, "flag": 1, "count": self._count_bits})
         groups = [Signal(group, name=f"group_{index}") for index in range(depth)]
         used = Cat(entry.count != 0 for entry in groups)
@@ -75,24 +76,23 @@ class _InFlight(Component):
         for name in ("product", "factor"):
             m.d.comb += self.held[name].eq(any_of(entry.token[name] for entry in groups))
         if self._merge:
-            full_count, joinable = Cat(entry.count.all() for entry in groups), Signal()
-            if not self._ahead:
-                m.d.comb += joinable.eq((used & ~full_count & youngest).any())
+            joinable = Signal()         # the youngest entry is used, and its count is not the largest
             m.d.comb += joins.eq(joinable & self.same)
-            with m.If(self.add):
-                m.d.sync += self.product.eq(self.token.product)
-        with m.If(self.add & ~joins):
+            with m.If(self.i.valid):
+                m.d.sync += self.product.eq(token.product)
+        with m.If(self.i.valid & ~joins):
             m.d.sync += youngest.eq(following)
 
-        released, shrunk = Signal(depth), Signal(depth)
+        released = Signal(depth)
         for index, entry in enumerate(groups):
-            opens, grows, shrinks = self.add & ~joins & following[index], self.add & joins & youngest[index], self.done & oldest[index]
-            m.d.comb += [released[index].eq(shrinks & ~grows & (entry.count == 1)), shrunk[index].eq(shrinks)]
+            opens, grows = self.i.valid & ~joins & following[index], self.i.valid & joins & youngest[index]
+            shrinks = self.done & oldest[index]
+            m.d.comb += released[index].eq(shrinks & ~grows & (entry.count == 1))
             with m.If(opens | grows):
                 m.d.sync += [
-                    entry.token.product.eq(self.token.product),
-                    entry.token.factor.eq(self.token.factor | Mux(joins, entry.token.factor, 0)),
-                    entry.flag.eq(self.flag | (joins & entry.flag)),
+                    entry.token.product.eq(token.product),
+                    entry.token.factor.eq(token.factor | Mux(joins, entry.token.factor, 0)),
+                    entry.flag.eq(self.i.payload.flag | (joins & entry.flag)),
                 ]
             with m.If(self.clear | released[index]):
                 m.d.sync += [entry.token.eq(0), entry.flag.eq(0)]
@@ -103,8 +103,12 @@ class _InFlight(Component):
                 m.d.sync += entry.count.eq(entry.count + 1)
             with m.Elif(shrinks & ~grows):
                 m.d.sync += entry.count.eq(entry.count - 1)
-        if self._merge and self._ahead:     # in the next cycle
-            m.d.sync += joinable.eq((used & youngest & ~released & (shrunk | ~full_count)).any() & ~self.clear)
+        if self._merge:     # in the next cycle; ``i.valid`` comes late
+            last = (1 << self._count_bits) - 1
+            shrinks = (youngest & oldest).any() & self.done
+            count = any_of(Mux(youngest[index], entry.count, 0) for index, entry in enumerate(groups))
+            stays = (count != 0) & Mux(shrinks, count != 1, count != last)
+            m.d.sync += joinable.eq(Mux(self.i.valid, ~joins | shrinks | (count != last - 1), stays) & ~self.clear)
         m.d.comb += self.held.kept_factor.eq(any_of(Mux(released[index], 0, entry.token.factor) for index, entry in enumerate(groups)))
         with m.If(released.any()):
             m.d.sync += oldest.eq(Cat(oldest[-1], oldest[:-1]))
@@ -150,10 +154,10 @@ class Scoreboard(Component):
     pending at the transfer. The same holds if the own unit has fewer than two free entries. An operation in flight is a hazard from the
     cycle after ``add`` to the cycle of ``done``.
 
-    *Throughput*: one operation a cycle; with ``far_registers`` one every other cycle.
+    *Throughput*: one operation a cycle.
 
     *Back-pressure*: ``i.ready`` is high while no operation is pending, and in the cycle of ``add``. The signal is combinational from
-    ``add``; with ``far_registers`` it comes from a register.
+    ``add``.
 
     *Reset*: no operation is pending or in flight.
     """
@@ -169,25 +173,24 @@ class Scoreboard(Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.thread = thread = _InFlight(self.cfg.thread_queue + 2, merge=False, count_bits=1)
-        m.submodules.matrix = matrix = _InFlight(4, merge=True, ahead=self.cfg.far_registers)
+        m.submodules.matrix = matrix = _InFlight(4, merge=True)
         new = self.i.payload
         # Of the pending operation.
         token = Signal(token_layout, reset_less=True)
         for_matrix, writes_predicate = Signal(reset_less=True), Signal(reset_less=True)
+        same = Signal(reset_less=True)      # its product register groups are those of the youngest operation of the matrix unit
+        transfer = Signal()
         for unit, done, mine in ((thread, self.thread_done, ~for_matrix), (matrix, self.matrix_done, for_matrix)):
             m.d.comb += [
-                unit.token.eq(token),
-                unit.flag.eq(writes_predicate),
-                unit.add.eq(self.add & mine),
+                unit.i.payload.token.eq(token),
+                unit.i.payload.flag.eq(writes_predicate),
+                unit.i.valid.eq(self.add & mine),
                 unit.done.eq(done),
                 unit.clear.eq(self.clear),
             ]
 
-        if self.cfg.far_registers:      # none is added in the cycle of a transfer: the youngest entry stays the same up to ``add``
-            with m.If(self.i.ready):
-                m.d.sync += matrix.same.eq(matrix.product == new.token.product)
-        else:
-            m.d.comb += matrix.same.eq(matrix.product == token.product)
+        # An operation that is added in the cycle of the transfer will be the youngest.
+        m.d.sync += same.eq(Mux(transfer, Mux(self.add & for_matrix, token.product, matrix.product) == new.token.product, same))
 
         def refused(token, for_matrix, full, excepted):
             """Whether the operation has a hazard with the other unit, or its own is ``full``: (thread unit, matrix unit)."""
@@ -198,7 +201,7 @@ class Scoreboard(Component):
             return Cat(*meets, Mux(for_matrix, thread.flags | matrix_full, thread_full)).any()
 
         m.d.comb += [
-            self.i.ready.eq(~self.waiting | (0 if self.cfg.far_registers else self.add)),
+            self.i.ready.eq(~self.waiting | self.add), transfer.eq(self.i.valid & self.i.ready), matrix.same.eq(same),
             self.thread_empty.eq(thread.empty & ~(self.waiting & ~for_matrix)),
             self.matrix_empty.eq(matrix.empty & ~(self.waiting & for_matrix)),
         ]
@@ -212,20 +215,17 @@ class Scoreboard(Component):
             self.matrix_hold.eq(remaining.any()),
         ]
         m.d.sync += awaited.eq(Mux(self.clear, 0, remaining))
-        with m.If(self.i.ready):
-            m.d.sync += lanes_only.eq(new.lanes_only)
-            follows_other = self.waiting & (new.for_matrix ^ for_matrix)
-            refused_now = refused(new.token, new.for_matrix, (thread.tight, matrix.tight), excepted_now)
+        with m.If(transfer):
             m.d.sync += [
                 token.eq(new.token), for_matrix.eq(new.for_matrix), writes_predicate.eq(new.writes_predicate),
-                self.waiting.eq(self.i.valid),
-                self.free.eq(self.i.valid & ~follows_other & ~refused_now),
+                lanes_only.eq(new.lanes_only),
             ]
+        with m.If(self.i.ready):
+            follows_other = self.waiting & (new.for_matrix ^ for_matrix)
+            refused_now = refused(new.token, new.for_matrix, (thread.tight, matrix.tight), excepted_now)
+            m.d.sync += [self.waiting.eq(self.i.valid), self.free.eq(self.i.valid & ~follows_other & ~refused_now)]
         with m.Else():
             m.d.sync += self.free.eq(~refused(token, for_matrix, (thread.full, matrix.full), excepted))
-            if self.cfg.far_registers:
-                with m.If(self.add):
-                    m.d.sync += [self.waiting.eq(0), self.free.eq(0)]
         with m.If(self.clear):
             m.d.sync += [self.waiting.eq(0), self.free.eq(0)]
         return m

@@ -7,9 +7,11 @@ from ..constants import BARRIERS, PREDICATES, SEGMENTS, STORE_GROUPS, UNIFORM_RE
 from ..isa.encoding import Space
 from ..isa.error_codes import ErrorCode
 from ..lib.swizzle import swizzle_bits
+from .control import UniformStream
 
-__all__ = ["BarrierPort", "RecurrentPort", "SegmentReadPort", "SegmentStream", "StoreGroupPort", "ThreadMaskPort", "UniformReadPort",
-           "UnitStatusPort", "WaitPort", "recurrent_error_layout", "segment_layout", "segment_write_layout"]
+__all__ = ["BarrierOpenPort", "BarrierPort", "BarrierQueryPort", "RecurrentPort", "SegmentReadPort", "SegmentStream", "StoreGroupPort",
+           "ThreadMaskPort", "UniformReadPort", "UniformWritePort", "UnitStatusPort", "WaitPort", "recurrent_error_layout",
+           "segment_layout", "segment_write_layout"]
 
 EXPECTED_BITS = 32      # of the bytes of a ``barrier.expect``
 
@@ -56,6 +58,22 @@ def SegmentStream(cfg):
     return stream.Signature(segment_write_layout(cfg), always_ready=True)
 
 
+def UniformWritePort(cfg):
+    """Write-back of instructions that write uniform registers or segments, seen from the issue stage.
+
+    A register between issue and the reader must take all three, as their distance in cycles is fixed.
+
+    *Ports*:
+    retires : Out(1)
+        Such an instruction leaves issue, whether it writes or not.
+    segment : Out(SegmentStream(cfg))
+        Its write of a segment, in the same cycle.
+    register : Out(UniformStream())
+        Its write of a uniform register, one cycle later.
+    """
+    return Signature({"retires": Out(1), "segment": Out(SegmentStream(cfg)), "register": Out(UniformStream())})
+
+
 def ThreadMaskPort(threads):
     """Masks of the threads, seen from the thread unit.
 
@@ -82,17 +100,28 @@ def UnitStatusPort():
     return Signature(dict.fromkeys(("thread_done", "matrix_done", "thread_busy", "matrix_busy", "copy_busy", "writes_pending"), Out(1)))
 
 
-def BarrierPort():
-    """Barriers of a core, seen from the issue stage.
+def BarrierOpenPort():
+    """Copies that report to a barrier, seen from the issue stage.
 
     *Ports*:
-    expect : Out(Signature({"valid": 1, "barrier": 4, "bytes": 32}))
-        ``valid``: barrier ``barrier`` shall expect ``bytes`` more bytes.
-    opened : Out(Signature({"valid": 1, "barrier": 4}))
-        ``valid``: a copy that reports to ``barrier`` is dispatched in this cycle; not for a multicast. At most 15 copies of a barrier
-        may be open.
+    valid : Out(1)
+        A copy that reports to ``barrier`` is dispatched in this cycle; not for a multicast. At most 15 copies of a barrier may be open.
+    barrier : Out(4)
+        Barrier of the copy.
+    """
+    return Signature({"valid": Out(1), "barrier": Out(range(BARRIERS))})
+
+
+def BarrierQueryPort():
+    """State of one barrier, seen from the reader.
+
+    *Ports*:
     index : Out(4)
-        Barrier that ``passed``, ``complete``, ``overrun`` and ``excess`` refer to.
+        Barrier that the other members refer to.
+    asks : Out(1)
+        A ``barrier.wait`` waits for the answers. Low for a cycle between two instructions.
+    known : In(1)
+        With ``asks``: the answers are about this ``index``. They contain what was expected, opened and passed before ``asks`` rose.
     passed : Out(1)
         A ``barrier.wait`` leaves without an error: the round of barrier ``index`` ends. Only while ``complete``.
     complete : In(1)
@@ -104,9 +133,25 @@ def BarrierPort():
         More than ``MOST_EXPECTED`` bytes were expected in this round.
     """
     return Signature({
+        "index": Out(range(BARRIERS)), "asks": Out(1), "known": In(1), "passed": Out(1),
+        "complete": In(1), "overrun": In(1), "excess": In(1),
+    })
+
+
+def BarrierPort():
+    """Barriers of a core, seen from the issue stage.
+
+    *Ports*:
+    expect : Out(Signature({"valid": 1, "barrier": 4, "bytes": 32}))
+        ``valid``: barrier ``barrier`` shall expect ``bytes`` more bytes.
+    opened : Out(BarrierOpenPort())
+        Copies that report to a barrier.
+    index, asks, known, passed, complete, overrun, excess
+        Those of ``BarrierQueryPort``.
+    """
+    return Signature({
         "expect": Out(Signature({"valid": Out(1), "barrier": Out(range(BARRIERS)), "bytes": Out(EXPECTED_BITS)})),
-        "opened": Out(Signature({"valid": Out(1), "barrier": Out(range(BARRIERS))})),
-        "index": Out(range(BARRIERS)), "passed": Out(1), "complete": In(1), "overrun": In(1), "excess": In(1),
+        "opened": Out(BarrierOpenPort()), **BarrierQueryPort().members,
     })
 
 

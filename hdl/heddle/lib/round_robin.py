@@ -6,7 +6,8 @@ from amaranth.lib.wiring import Component, In, Out
 
 from ..errors import UsageError
 from .onehot import any_of
-from .stream import Buffer, link
+from .register_slice import RegisterSlice
+from .stream import link
 
 __all__ = ["RoundRobin", "RoundRobinArbiter"]
 
@@ -96,7 +97,7 @@ class RoundRobinArbiter(Component):
     last : str, optional
         Field of the payload that marks the last item of a packet; items of packets are not interleaved.
     registered : bool
-        Whether a ``Buffer`` follows the arbiter.
+        Whether a ``RegisterSlice`` follows the arbiter.
     first : int
         Input with the highest priority after a reset.
 
@@ -139,7 +140,7 @@ class RoundRobinArbiter(Component):
         m.submodules.arbiter = arbiter = RoundRobin(self.count, self.first)
         out = self.o
         if self.registered:
-            m.submodules.buffer = buffer = Buffer(self.shape)
+            m.submodules.buffer = buffer = RegisterSlice(self.shape)
             link(m, buffer.o, self.o)
             out = buffer.i
         m.d.comb += [

@@ -1,4 +1,4 @@
-"""Streams: a register stage, a queue, and a connection that checks payload layouts."""
+"""Streams: a queue, and a connection that checks payload layouts."""
 
 from amaranth.hdl import Module, Mux, Shape, Signal
 from amaranth.lib import data, stream
@@ -7,71 +7,11 @@ from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import ceil_log2
 
 from ..errors import UsageError, UsageTypeError
+from .register_slice import RegisterSlice
 
-__all__ = ["Buffer", "Queue", "link"]
+__all__ = ["Queue", "link"]
 
 DISTRIBUTED_ROWS = 32       # a queue with more rows has a synchronous read, as block RAM requires
-
-
-class Buffer(Component):
-    """Register stage of a stream that cuts ``valid``, ``payload`` and ``ready``.
-
-    Parameters
-    ----------
-    shape : ShapeLike
-        Payload of both streams.
-    drops : bool
-        Whether the port ``drop`` exists.
-
-    *Ports*:
-    i : In(stream.Signature(shape))
-        Items.
-    o : Out(stream.Signature(shape))
-        Items in order.
-    drop : In(1)
-        Discards the item that ``i`` transferred in the previous cycle; ``i.valid`` must be low.
-
-    *Latency*: 1 cycle.
-
-    *Throughput*: one item a cycle; capacity two items.
-
-    *Back-pressure*: ``i.ready`` and all of ``o`` are registered. With ``drops`` ``o.valid`` depends combinationally on ``drop``.
-
-    *Reset*: empties the buffer; payload registers have no reset.
-
-    *Area*: two registers and one LUT per payload bit.
-    """
-
-    def __init__(self, shape, drops=False):
-        self.shape = shape
-        self._drops = drops
-        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))} | ({"drop": In(1)} if drops else {}))
-
-    def elaborate(self, platform):
-        m = Module()
-        valid = Signal()
-        spare_valid = Signal()
-        payload = Signal(self.shape, reset_less=True)
-        spare = Signal(self.shape, reset_less=True)
-        wanted, spare_wanted = valid, spare_valid
-        if self._drops:     # the dropped item is the spare one, if valid
-            wanted, spare_wanted = valid & (spare_valid | ~self.drop), spare_valid & ~self.drop
-        m.d.comb += [self.i.ready.eq(~spare_valid), self.o.valid.eq(wanted), self.o.payload.eq(payload)]
-
-        with m.If(~spare_valid):
-            m.d.sync += spare.eq(self.i.payload)
-        with m.If(~valid | self.o.ready):
-            m.d.sync += [
-                payload.eq(Mux(spare_valid, spare, self.i.payload)),
-                valid.eq(spare_wanted | self.i.valid),
-                spare_valid.eq(0),
-            ]
-        with m.Elif(self.i.valid):
-            m.d.sync += spare_valid.eq(1)
-        if self._drops:
-            with m.Elif(self.drop):
-                m.d.sync += [valid.eq(wanted), spare_valid.eq(0)]
-        return m
 
 
 class Queue(Component):
@@ -145,7 +85,7 @@ class Queue(Component):
         return m
 
     def _elaborate_registers(self, m):
-        m.submodules.buffer = buffer = Buffer(self.shape)
+        m.submodules.buffer = buffer = RegisterSlice(self.shape)
         link(m, self.i, buffer.i)
         link(m, buffer.o, self.o)
         m.d.comb += self.level.eq(Mux(buffer.i.ready, buffer.o.valid, 2))

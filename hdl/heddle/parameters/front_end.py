@@ -35,8 +35,9 @@ class FrontEndGroup(CoreGroup):
 
 @dataclass(frozen=True, kw_only=True)
 class FrontEndParameters(FrontEndGroup):
-    """What the front end takes: its group, and which instructions exist."""
+    """What the front end takes: its group, its register slices, and which instructions exist."""
 
+    front_end_slices: int
     thread_queue: int
     mm16: bool
     transpose: bool

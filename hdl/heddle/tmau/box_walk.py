@@ -6,7 +6,8 @@ from amaranth.lib.wiring import Component, In, Out
 
 from ..constants import BANK_BYTES
 from ..isa.tensor_descriptor import MAX_RANK
-from ..lib.stream import Buffer, link
+from ..lib.register_slice import RegisterSlice
+from ..lib.stream import link
 from ..parameters.tmau import TmauParameters
 
 __all__ = ["FAR", "LOOPS", "BoxWalk", "box_walk_layout", "loop_layout", "place_bits", "row_layout"]
@@ -102,7 +103,7 @@ class BoxWalk(Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.rows = rows = Buffer(row_layout(self.cfg))
+        m.submodules.rows = rows = RegisterSlice(row_layout(self.cfg))
         link(m, rows.o, self.o)
         active, free, last, single = Signal(), Signal(), Signal(), Signal()
         ahead, shown = Signal(), Signal()       # the first row bypasses the loop registers; it did so in the cycle before

@@ -21,8 +21,9 @@ from ..isa.counter_table import TMAU_EVENTS
 from ..isa.encoding import Space
 from ..lib.members import connect_members
 from ..lib.onehot import any_of
+from ..lib.register_slice import RegisterSlice
 from ..lib.round_robin import RoundRobinArbiter
-from ..lib.stream import Buffer, Queue, link
+from ..lib.stream import Queue, link
 from ..parameters.tmau import TmauParameters
 from .barrier_updates import BarrierUpdates
 from .burst_generator import BurstGenerator
@@ -226,7 +227,7 @@ class Tmau(Component):
         layout = data.StructLayout({"bank": BANKS, "row": data.ArrayLayout(self.cfg.row_bits, rows)})
         requests = inner.request
         for number in range(self.cfg.tmau_slices):
-            m.submodules[f"read_slice_{number}"] = slice_ = Buffer(layout)
+            m.submodules[f"read_slice_{number}"] = slice_ = RegisterSlice(layout)
             self._request(m, requests, slice_.i)
             requests = slice_.o
         self._request(m, requests, outer.request)

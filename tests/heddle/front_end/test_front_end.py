@@ -1,5 +1,8 @@
 """The front end and its scoreboard in simulation."""
 
+import re
+from pathlib import Path
+
 import pytest
 from heddle import load_config
 from heddle.front_end.scoreboard import Scoreboard
@@ -21,10 +24,19 @@ def test_unit(name, test_filter, simulator, seed):
               timeout_s=400)
 
 
-def test_barriers_in_turn(simulator, seed):
-    cfg = CONFIGS["small"]
+def test_the_page_lists_the_cycles():
+    """Of both values of ``front_end_slices``; the bench asserts ``FrontEnd.timing``."""
+    page = (Path(__file__).parents[3] / "docs" / "units" / "front_end.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| .* \| (\d+) \| (\d+) \|$", page, re.MULTILINE)
+    timing = [FrontEnd(CONFIGS["tiny"].replace(front_end_slices=slices)).timing._asdict() for slices in (0, 1)]
+    assert {name: (int(none), int(one)) for name, none, one in rows} == {name: (timing[0][name], timing[1][name]) for name in timing[0]}
+
+
+@pytest.mark.parametrize("name", ["tiny", pytest.param("small", marks=pytest.mark.variant)])
+def test_barriers_in_turn(name, simulator, seed):
+    cfg = CONFIGS[name]
     summary = run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front_end_barriers", cfg=cfg, simulator=simulator, seed=seed)
-    assert summary["tests"] == 1
+    assert summary["tests"] == 3
 
 
 @pytest.mark.parametrize("name", ["tiny", pytest.param("small", marks=pytest.mark.variant)])
@@ -46,9 +58,9 @@ def test_tensors(simulator, seed):
     assert summary["tests"] == 2
 
 
-@pytest.mark.parametrize("far", [False, pytest.param(True, marks=pytest.mark.nightly)])
-def test_multicast(far, seed):
-    cfg = CONFIGS["tiny"].without_level2(multicast=True, cores=3, far_registers=far)
+@pytest.mark.parametrize("slices", [0, pytest.param(1, marks=pytest.mark.nightly)])
+def test_multicast(slices, seed):
+    cfg = CONFIGS["tiny"].without_level2(multicast=True, cores=3, front_end_slices=slices)
     run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front_end", cfg=cfg, simulator="icarus", seed=seed, timeout_s=400,
               test_filter=r"random_programs/pause=1/finish=0.5|violations|barriers|masks")
 

@@ -1,4 +1,4 @@
-"""Buffer, Queue and link: benches on both simulators, parameter errors."""
+"""Queue, full register slice and link: benches on both simulators, parameter errors."""
 
 import pytest
 from amaranth.hdl import Module
@@ -12,7 +12,7 @@ from heddle_verif.bench.stream import make_unit
     pytest.param(None, True, marks=pytest.mark.smoke), pytest.param(2, True, marks=pytest.mark.smoke), (3, True), (9, True), (34, True),
     (2, False), (5, False)])
 def test_bench(depth, registered, simulator, seed):
-    name = f"queue_{depth}" if depth else "buffer"
+    name = f"queue_{depth}" if depth else "slice"
     run_bench(make_unit(depth, registered), bench="heddle_verif.bench.stream", simulator=simulator, seed=seed,
               parameters={"depth": depth, "registered": registered}, name=name if registered else f"{name}_unregistered")
 

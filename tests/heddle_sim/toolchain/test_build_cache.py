@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from heddle import load_config
-from heddle.lib.stream import Buffer
+from heddle.lib.register_slice import RegisterSlice
 from heddle_sim.backends import verilator_build as device_build
 from heddle_sim.cli import main
 from heddle_sim.toolchain import object_cache
@@ -191,7 +191,7 @@ def test_a_truncated_object_of_the_device_is_compiled_anew(cache, monkeypatch, t
 
 
 def run(seed=1):
-    return run_bench(Buffer(8), bench="heddle_verif.bench.selftest", parameters={"behaviour": "pass"}, name="selftest", seed=seed)
+    return run_bench(RegisterSlice(8), bench="heddle_verif.bench.selftest", parameters={"behaviour": "pass"}, name="selftest", seed=seed)
 
 
 def test_a_damaged_bench_is_built_anew(cache):

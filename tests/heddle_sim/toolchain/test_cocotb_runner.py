@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from heddle.lib.stream import Buffer
+from heddle.lib.register_slice import RegisterSlice
 from heddle_sim.toolchain.cocotb_runner import BenchFailure, run_bench
 from heddle_sim.toolchain.programs import Tool, ToolError, find, report, require, simulator_version
 
@@ -11,7 +11,7 @@ BENCH = "heddle_verif.bench.selftest"
 
 
 def behave(behaviour, **options):
-    return run_bench(Buffer(8), bench=BENCH, parameters={"behaviour": behaviour}, name="selftest", **options)
+    return run_bench(RegisterSlice(8), bench=BENCH, parameters={"behaviour": behaviour}, name="selftest", **options)
 
 
 @pytest.mark.smoke

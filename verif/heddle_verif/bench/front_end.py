@@ -335,17 +335,20 @@ class _Everything:
 async def throughput(dut):
     """Cycles from one instruction to the next."""
     bench = await prepared(dut, "none", 0.9)
-    bench.barriers, hops = "complete", [f"hop{index}: bra hop{index + 1}" for index in range(20)]
-    # Cycles without and with far registers.
-    cases = {"nop": (["nop"] * 60, 1, 2), "mov r1, ur2": (["mov r1, ur2"] * 3, 1, 2), "uadd": (["uadd ur1, ur2, 1"] * 30, 2, 3),
-             "uadd of the uadd before": (["uadd ur1, ur1, 1"] * 30, 3, 4), "segment": (["segment.shared.b8.d1 ur1, 0"] * 5, 2, 3),
-             "barrier.wait": (["barrier.wait b1"] * 10, 2, 5), "usetp": (["usetp.eq up1, ur1, 1"] * 30, 1, 2),
-             "bra": ([*hops, "hop20: nop"], 4, 5)}
-    for name, (lines, near, far) in cases.items():
-        cycles = far if bench.cfg.far_registers else near
+    bench.barriers, hops, timing = "complete", [f"hop{index}: bra hop{index + 1}" for index in range(20)], bench.timing
+    cases = {"nop": (["nop"] * 60, timing.instruction), "mov r1, ur2": (["mov r1, ur2"] * 3, timing.instruction),
+             "uadd": (["uadd ur1, ur2, 1"] * 30, timing.writer), "uadd of the uadd before": (["uadd ur1, ur1, 1"] * 30, timing.dependent),
+             "uadd of the segment before": (["segment.shared.b8.d1 ur1, 0", "uadd ur2, ur1, 1"] * 10, timing.writer),
+             "segment": (["segment.shared.b8.d1 ur1, 0"] * 5, timing.writer), "usetp": (["usetp.eq up1, ur1, 1"] * 30, timing.instruction),
+             "guard of the usetp before": (["usetp.eq up1, ur1, 1", "@up1 nop", "@!up1 nop"] * 10, timing.instruction),
+             "bra": ([*hops, "hop20: nop"], timing.branch)}
+    cases |= {f"barrier.wait {latency}": (["barrier.wait b1"] * 10, timing.barrier_wait + latency) for latency in range(4)}
+    for name, (lines, cycles) in cases.items():
+        bench.barrier_latency = int(name[-1]) if name.startswith("barrier.wait") else 0
         await bench.load(assemble("\n".join([*lines, "halt"]), bench.cfg))
         await bench.run()
         assert len(bench.instruction_cycles) == len(lines) + 1
         steps = {after - before for before, after in itertools.pairwise(bench.instruction_cycles[:-1])}
         assert steps == {cycles}, f"{name}: an instruction must take {cycles} cycles, not {steps}"
+        assert bench.instruction_cycles[0] - bench.started == timing.start + (cycles - timing.instruction if "barrier" in name else 0)
     bench.end(thread=3)

@@ -1,4 +1,4 @@
-"""Bench of the front end's barriers with far registers: their state comes two cycles after their number."""
+"""Bench of the front end's barriers: their state comes some cycles after their number."""
 
 import cocotb
 from heddle.isa.error_codes import ErrorCode
@@ -8,11 +8,11 @@ from .front_end import prepared
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-async def barriers_in_turn(dut):
+@cocotb.parametrize(latency=[1, 2, 3])
+async def barriers_in_turn(dut, latency):
     """No ``barrier.wait`` goes by the state of another barrier, and errors are those of its own."""
     bench = await prepared(dut, "none", 0.5)
-    assert bench.cfg.far_registers
-    bench.copies_may_end = False
+    bench.barrier_latency, bench.copies_may_end = latency, False
     for _ in range(10):
         order = [int(index) for index in bench.rng.permutation(16)]
         complete, others = order[:8], order[8:]
@@ -23,17 +23,17 @@ async def barriers_in_turn(dut):
         bench.barriers = frozenset(complete)
         bench.expect()
         await bench.doorbell()
-        await bench.cycles(120)
+        await bench.cycles(140)
         assert len(bench.instruction_cycles) == 17, "all but the last must leave"
         assert dut.events__barrier_stalls.value
         bench.barriers = frozenset(complete + others[:1])
-        await bench.until_ended(10)
+        await bench.until_ended(12)
         assert not bench.errors
     bench.copies_may_end, bench.barriers = True, frozenset(complete)
     await bench.drain()
     program = [f"barrier.wait b{index}" for index in (*complete, others[0], complete[0])]
     await bench.load(assemble("\n".join([*program, "halt"]), bench.cfg))
     await bench.doorbell()
-    await bench.until_ended(100)
+    await bench.until_ended(120)
     assert [(error["code"], error["pc"]) for error in bench.errors] == [(ErrorCode.BARRIER_UNDERRUN, 8)]
     bench.end(copy=10)

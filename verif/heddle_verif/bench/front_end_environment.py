@@ -103,10 +103,21 @@ class FrontBench(Bench):
         Pattern of the units' queues, and of what writes programs.
     finish : float
         Probability per cycle that a unit finishes its oldest operation.
+
+    Attributes
+    ----------
+    timing : FrontEndTiming
+        Of the front end under test.
+    barriers : str or frozenset
+        Which barriers are complete: "random" (often enough), "never", "complete" (all), or the numbers of those that are.
+    barrier_latency : int
+        Cycles from the number of a barrier to its state; at least 1 where ``barriers`` names them.
     """
 
     def __init__(self, dut, pause="bursty", finish=0.1):
-        super().__init__(dut, FrontEnd(bench_config()), idle_limit=5000)
+        unit = FrontEnd(bench_config())
+        super().__init__(dut, unit, idle_limit=5000)
+        self.timing = unit.timing
         self.pause, self.finish_share = pause, finish
         self.hazards = HazardChecker(self.cfg)
         self._must_hold = self._hold = False
@@ -139,6 +150,7 @@ class FrontBench(Bench):
             getattr(dut, f"masks__predicates__{index}").value = sum(1 << int(bit) for bit in np.flatnonzero(predicate))
         dut.masks__lanes.value = sum(1 << int(bit) for bit in np.flatnonzero(self.model.state.lane_mask))
         dut.barriers__complete.value, dut.barriers__excess.value = 1, 0
+        self.barrier_latency, self._asked = int(self.rng.integers(4)), [(False, 0)]
         dut.core.value = dut.program__end.value = 0
         if cfg.wait_timeout:
             dut.wait_timeout.value = 0
@@ -146,7 +158,7 @@ class FrontBench(Bench):
             dut.peers_settled.value = 1
         if cfg.tensors:
             dut.groups__rows_busy.value = dut.groups__pending.value = dut.groups__unread.value = 0
-        self.barriers, self.waited_for_copies = "random", 0
+        self.barriers, self.waited_for_copies, self._zeros = "random", 0, 0
         self._offers = [(unit, getattr(dut, f"o_{unit}__valid"), getattr(dut, f"o_{unit}__ready")) for unit in self.units]
         self._shown = [dut.events__instructions, dut.events__token_stalls, dut.events__queue_stalls, dut.events__barrier_stalls,
                        dut.waiting__thread, dut.waiting__copy]
@@ -255,8 +267,23 @@ class FrontBench(Bench):
         busy[WaitUnit.MATRIX] = dut.units__matrix_busy.value or self.in_flight["matrix"]
         return sum(1 << unit.value for unit, is_busy in busy.items() if is_busy)
 
+    def _barriers(self):
+        """The answers of the barriers to what was asked ``barrier_latency`` cycles before."""
+        dut, latency = self.dut, self.barrier_latency
+        asks, index = bool(dut.barriers__asks.value), int(dut.barriers__index.value)
+        assert not asks or not self._asked[-1][0] or index == self._asked[-1][1], "a question must be about one barrier"
+        self._asked = [*self._asked[-4:], (asks, index)]
+        dut.barriers__known.value = int(all(asks for asks, _ in self._asked[len(self._asked) - latency:]))
+        if self.barriers == "random":       # a barrier completes before the front end gives up
+            self._zeros = 0 if self._zeros == 5 or self.rng.random() < 0.3 else self._zeros + 1
+            dut.barriers__complete.value = int(self._zeros == 0)
+        elif isinstance(self.barriers, frozenset):
+            dut.barriers__complete.value = int(self._asked[-latency][1] in self.barriers)
+        else:
+            dut.barriers__complete.value = int(self.barriers == "complete")
+
     async def _units(self):
-        dut, zeros, named = self.dut, 0, [0]
+        dut = self.dut
         while True:
             await RisingEdge(dut.clk)
             self._observe()
@@ -277,14 +304,7 @@ class FrontBench(Bench):
                 if working or self.rng.random() < 0.3:
                     getattr(dut, f"units__{unit}_busy").value = int(working)
             dut.units__writes_pending.value = int(self.rng.random() < 0.3)
-            if self.barriers == "random":       # a barrier completes before the front end gives up
-                zeros = 0 if zeros == 5 or self.rng.random() < 0.3 else zeros + 1
-                dut.barriers__complete.value = int(zeros == 0)
-            elif isinstance(self.barriers, frozenset):      # those that are complete: the answer comes two cycles after the number
-                named.append(int(dut.barriers__index.value))
-                dut.barriers__complete.value = int(named.pop(0) in self.barriers)
-            else:
-                dut.barriers__complete.value = int(self.barriers == "complete")
+            self._barriers()
 
     # -- programs ---------------------------------------------------------------------------
 
@@ -333,6 +353,7 @@ class FrontBench(Bench):
         self.instruction_cycles.clear()
         self.dut.program__entry.value, self.dut.start.value = entry, 1
         await RisingEdge(self.dut.clk)
+        self.started = self.cycle
         self.dut.start.value = 0
         await RisingEdge(self.dut.clk)
 

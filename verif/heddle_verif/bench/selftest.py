@@ -2,7 +2,7 @@
 
 import cocotb
 from cocotb.triggers import RisingEdge
-from heddle.lib.stream import Buffer
+from heddle.lib.register_slice import RegisterSlice
 from heddle_sim.toolchain.cocotb_process import bench_config, bench_parameters
 
 from heddle_verif.fixture import Bench
@@ -11,7 +11,7 @@ SHAPE = 8
 
 
 async def _start(dut, **options):
-    bench = Bench(dut, Buffer(SHAPE), **options)
+    bench = Bench(dut, RegisterSlice(SHAPE), **options)
     await bench.start()
     return bench
 

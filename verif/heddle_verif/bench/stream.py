@@ -1,10 +1,11 @@
-"""Bench of ``Buffer`` and ``Queue``: order, capacity, level, latency, throughput, reset; under every pause pattern."""
+"""Bench of ``Queue`` and of a full ``RegisterSlice``: order, capacity, level, latency, throughput, reset; under every pause pattern."""
 
 import cocotb
 from amaranth.hdl import signed
 from amaranth.lib import data
 from cocotb.triggers import RisingEdge
-from heddle.lib.stream import Buffer, Queue
+from heddle.lib.register_slice import RegisterSlice
+from heddle.lib.stream import Queue
 from heddle_sim.toolchain.cocotb_process import bench_parameters
 
 from heddle_verif.agents.pause import PATTERNS, always, none
@@ -17,12 +18,12 @@ SHAPE = data.StructLayout({"signed": signed(5), "array": data.ArrayLayout(3, 3)}
 
 
 def make_unit(depth, registered=True):
-    """The design under test: a queue, or a buffer when ``depth`` is None."""
-    return Buffer(SHAPE) if depth is None else Queue(SHAPE, depth, registered)
+    """The design under test: a queue, or a register slice when ``depth`` is None."""
+    return RegisterSlice(SHAPE) if depth is None else Queue(SHAPE, depth, registered)
 
 
 class StreamBench(Bench):
-    """``parameters``: ``depth`` (None for a buffer), ``registered``."""
+    """``parameters``: ``depth`` (None for a register slice), ``registered``."""
 
     def __init__(self, dut):
         depth = bench_parameters()["depth"]
@@ -31,8 +32,12 @@ class StreamBench(Bench):
         self.latency = 1 if depth is None else self.unit.latency
         super().__init__(dut, self.unit, idle_limit=300)
         self.has_level = depth is not None
-        self.kind = "buffer" if depth is None else "queue without a register" if not bench_parameters().get("registered", True) else (
-            "queue in block memory" if self.latency == 3 else "queue of 2" if depth == 2 else "queue of more")
+        if depth is None:
+            self.kind = "register slice"
+        elif not bench_parameters().get("registered", True):
+            self.kind = "queue without a register"
+        else:
+            self.kind = "queue in block memory" if self.latency == 3 else "queue of 2" if depth == 2 else "queue of more"
         self.level = 0
 
     async def begin(self, source_pause, sink_pause):

@@ -10,7 +10,7 @@ EVENTS = ("back to back", "held back", "after idle, ready before", "after idle, 
 PORT = ("read_request", "read_data", "write_request", "write_data", "write_response")
 # Streams of the units whose benches watch them, without the numbers of ports that are alike.
 STREAMS = {
-    "Buffer": ("i", "o"),
+    "RegisterSlice": ("i", "o"),
     "Queue": ("i", "o"),
     "RoundRobinArbiter": ("i", "o"),
     "FrontEnd": ("i_program", "o_thread", "o_matrix", "o_copy", "o_tensor", "o_error"),
@@ -36,8 +36,8 @@ TRANSFER = Group(
     ])
 
 QUEUE = Group(
-    "streams.queue", "A cycle of a queue or buffer in its bench: how full it is, and what passes.",
-    {"queue": ("buffer", "queue of 2", "queue of more", "queue in block memory", "queue without a register"),
+    "streams.queue", "A cycle of a queue or register slice in its bench: how full it is, and what passes.",
+    {"queue": ("register slice", "queue of 2", "queue of more", "queue in block memory", "queue without a register"),
      "level": ("empty", "partly", "full"), "passes": ("nothing", "in", "out", "in and out")},
     crosses=[("queue", "level", "passes")],
     exclude=[Exclusion("an empty queue offers nothing", level="empty", passes=("out", "in and out")),

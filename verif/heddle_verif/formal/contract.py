@@ -47,11 +47,11 @@ def any_sink(m, port, name):
     require(m, port, name)
 
 
-def tracked_item(m, entering, leaving, value, result, limit, name="item"):
+def tracked_item(m, entering, leaving, value, result, limit, name="item", clear=None):
     """One item, picked in any cycle of any execution, leaves unchanged behind all that entered before it, and before the others.
 
     ``entering``, ``leaving``: an item goes in, out in this cycle; ``value`` and ``result`` are the bits of each; at most ``limit``
-    items are inside. Returns the number of items inside.
+    items are inside. ``clear`` takes all of them, and what enters in its cycle. Returns the number of items inside.
     """
     inside = Signal(range(limit + 2), name=f"{name}_inside")
     ahead = Signal(range(limit + 2), name=f"{name}_ahead")
@@ -66,4 +66,7 @@ def tracked_item(m, entering, leaving, value, result, limit, name="item"):
         with m.If(ahead == 0):
             m.d.comb += Assert(result == kept)
             m.d.sync += [tracked.eq(0), done.eq(1)]
+    if clear is not None:
+        with m.If(clear):
+            m.d.sync += [inside.eq(0), tracked.eq(0)]
     return inside

@@ -2,13 +2,17 @@
 
 import sys
 
+from heddle.lib.register_slice import SliceMode
+
 from .addresses import ExtentSpec, RequestRangeSpec
 from .arbiter import GlobalArbiterSpec
 from .axi_master import AxiMasterSpec
 from .bank_port import BankPortSpec, SharedMemorySpec
 from .copies import BurstGeneratorSpec, RowExpanderSpec
+from .dispatch import DispatchSpec
 from .l2 import LookupSpec, PendingWritesSpec
 from .prove import Proof, ProofFailure, run_proof
+from .register_slice import RegisterSliceSpec
 from .rnn import BankReaderSpec, OutputWriterSpec, TurnsSpec
 from .round_robin import RoundRobinSpec
 from .run import RunControlSpec
@@ -29,7 +33,11 @@ _CONTENTS = "a read sees what was acknowledged before it"
 _ARBITER = "stream rules, order of write data, routing of answers"
 
 PROOFS = {proof.name: proof for proof in (
-    Proof(name="buffer", make=lambda: StreamSpec(None), says=_STREAM, bounded=6, cover=8, unbounded="pdr"),
+    Proof(name="slice_full", make=lambda: RegisterSliceSpec(SliceMode.FULL), says=_STREAM, bounded=6, cover=8, unbounded="pdr"),
+    Proof(name="slice_forward", make=lambda: RegisterSliceSpec(SliceMode.FORWARD, clears=True), says=_STREAM + "; clear",
+          bounded=6, cover=8, unbounded="pdr"),
+    Proof(name="slice_reverse", make=lambda: RegisterSliceSpec(SliceMode.REVERSE, clears=True), says=_STREAM + "; clear",
+          bounded=6, cover=8, unbounded="pdr"),
     Proof(name="queue_2", make=lambda: StreamSpec(2), says=_STREAM, bounded=6, cover=8, unbounded="pdr"),
     Proof(name="queue_3", make=lambda: StreamSpec(3), says=_STREAM, bounded=6, cover=12, unbounded="pdr"),
     Proof(name="queue_5", make=lambda: StreamSpec(5), says=_STREAM, bounded=6, cover=15, unbounded="pdr"),
@@ -41,9 +49,10 @@ PROOFS = {proof.name: proof for proof in (
     Proof(name="round_robin_packets", make=lambda: RoundRobinSpec(3, True), says=_TURNS + "; packets stay together", bounded=6, cover=8,
           unbounded="pdr"),
     Proof(name="tokens_4", make=lambda: TokensSpec(4), says=_TOKENS + ", 4 in flight", bounded=4, cover=12, unbounded="pdr"),
-    Proof(name="tokens_far", make=lambda: TokensSpec(4, far=True), says=_TOKENS + ", far registers", bounded=4, cover=16, unbounded="pdr",
-          nightly=True),
     Proof(name="tokens_6", make=lambda: TokensSpec(6), says=_TOKENS + ", 6 in flight", bounded=6, cover=12, unbounded="pdr", nightly=True),
+    Proof(name="dispatch", make=DispatchSpec, says="every instruction leaves issue once, in order, none is lost at a stop", bounded=5,
+          cover=8, unbounded="pdr"),
+    Proof(name="dispatch_slices", make=lambda: DispatchSpec(1), says="the same with register slices", bounded=5, cover=8, unbounded="pdr"),
     Proof(name="shared_bank", make=SharedBankSpec, says="one grant, fixed priority, the granted row is accessed, contents", bounded=3,
           cover=6, unbounded="pdr"),
     Proof(name="bank_port", make=BankPortSpec, says="each bank of a request grants once, order, ready from a register", bounded=5, cover=8,

@@ -14,21 +14,20 @@ class TokensSpec(Component):
 
     While an instruction in flight of one unit uses the granule, none of the other unit that uses it is ``free``; an ``mm`` is not free
     while a thread instruction that writes predicates is in flight; the empty flags are exact; what has waited a cycle with nothing in
-    flight is free.
+    flight is free; what is free stays so until it is added.
     An ``mm`` may be free while such a thread instruction is in flight, if its lanes alone need the granule and no other ``mm`` is in
-    flight; the matrix unit is held, by ``matrix_hold`` of the cycle before, until the granule is free. With ``far`` the gate is open a
-    cycle after an instruction was added.
+    flight; the matrix unit is held, by ``matrix_hold`` of the cycle before, until the granule is free.
     Environment: instructions are taken when the gate is open, added when free only and complete in order, at most ``in_flight`` of a
     unit are under way; two granules of each kind are used (the others are treated alike, bit by bit).
     """
 
-    def __init__(self, in_flight, far=False):
-        self._in_flight_limit, self._far = in_flight, far
+    def __init__(self, in_flight):
+        self._in_flight_limit = in_flight
         super().__init__({})
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.dut = dut = Scoreboard(load_config("tiny").replace(thread_queue=2, far_registers=self._far))
+        m.submodules.dut = dut = Scoreboard(load_config("tiny").replace(thread_queue=2))
         limit, new = self._in_flight_limit, dut.i.payload
         granule, is_factor = Signal(), Signal()
         m.d.comb += [granule.eq(AnyConst(1)), is_factor.eq(AnyConst(1))]
@@ -44,7 +43,7 @@ class TokensSpec(Component):
                 waiting.eq(dut.i.valid & ~dut.clear), for_matrix.eq(new.for_matrix), writes.eq(new.writes_predicate),
                 uses.eq(Mux(is_factor, new.token.factor.bit_select(granule, 1), new.token.product.bit_select(granule, 1))),
             ]
-        with m.Elif(dut.clear | dut.add):       # with far registers the gate is not open when one is added
+        with m.Elif(dut.clear):
             m.d.sync += waiting.eq(0)
         units = {}
         for name, mine, done in (("thread", ~for_matrix, dut.thread_done), ("matrix", for_matrix, dut.matrix_done)):
@@ -56,10 +55,14 @@ class TokensSpec(Component):
         m.d.sync += hold.eq(dut.matrix_hold & ~dut.clear)
         m.d.comb += [
             new.lanes_only.eq(AnySeq(2)), early.eq(lanes_only & (matrix["count"] == 0)), Assume(~(hold & dut.matrix_done)),
-            Assert(~hold | (thread["count"] != 0)), Cover(thread["holds"] & matrix["holds"] & (matrix["count"] == 2)),
+            Assert(~hold | (thread["count"] != 0)), Assert(~dut.matrix_hold | hold | (dut.add & for_matrix)),
+            Cover(thread["holds"] & matrix["holds"] & (matrix["count"] == 2)),
         ]
         alone = Signal()        # a cycle before, with nothing in flight, the same instruction waited
         m.d.sync += alone.eq(waiting & ~dut.add & ~dut.clear & (thread["count"] == 0) & (matrix["count"] == 0))
+        stays = Signal()        # free, and not added
+        m.d.sync += stays.eq(dut.free & ~dut.add & ~dut.clear)
+        m.d.comb += Assert(~stays | dut.free)
         with m.If(dut.free):
             m.d.comb += Assert(waiting)
             with m.If(for_matrix):
@@ -68,12 +71,12 @@ class TokensSpec(Component):
                 m.d.comb += Assert(~(uses & matrix["holds"]))
         m.d.comb += [
             Assert(~(thread["holds"] & matrix["holds"]) | hold),
-            Assert(dut.waiting == waiting), Assert(dut.i.ready == (~waiting | (0 if self._far else dut.add))), Assert(dut.free | ~alone),
+            Assert(dut.waiting == waiting), Assert(dut.i.ready == (~waiting | dut.add)), Assert(dut.free | ~alone),
             Assert(dut.thread_empty == ((thread["count"] == 0) & ~(waiting & ~for_matrix))),
             Assert(dut.matrix_empty == ((matrix["count"] == 0) & ~(waiting & for_matrix))),
             Cover(waiting & uses & thread["holds"] & for_matrix & ~dut.free),
             Cover(waiting & uses & matrix["holds"] & ~for_matrix & ~dut.free),
-            *([] if self._far else [Cover(dut.add & dut.i.valid)]),
+            Cover(dut.add & dut.i.valid),
             Cover((matrix["count"] == limit - 1) & (thread["count"] == 2)),
         ]
         return m

@@ -1,4 +1,4 @@
-"""Buffer and queue: rules of streams, order, capacity, level."""
+"""Queue: rules of streams, order, capacity, level."""
 
 from unittest import mock
 
@@ -24,7 +24,7 @@ class _Queue(stream.Queue):
 
 
 class StreamSpec(Component):
-    """A ``Buffer`` (``depth`` None) or ``Queue``: what goes in comes out, in order, unchanged and not twice.
+    """A ``Queue``: what goes in comes out, in order, unchanged and not twice.
 
     Also: capacity and ``level`` are what the page says; a queue takes an item unless it is full.
     """
@@ -35,14 +35,9 @@ class StreamSpec(Component):
 
     def elaborate(self, platform):
         m = Module()
-        depth = self._depth or 2
-        m.submodules.dut = dut = (_Queue(self._bits, depth, self._distributed_rows, self._registered) if self._depth
-                                  else stream.Buffer(self._bits))
+        m.submodules.dut = dut = _Queue(self._bits, self._depth, self._distributed_rows, self._registered)
         any_stream(m, dut.i, "i")
         any_sink(m, dut.o, "o")
-        inside = tracked_item(m, dut.i.valid & dut.i.ready, dut.o.valid & dut.o.ready, dut.i.payload, dut.o.payload, depth)
-        if self._depth:
-            m.d.comb += [Assert(dut.level == inside), Assert(dut.i.ready == (inside != depth))]
-        else:
-            m.d.comb += [Assert(dut.i.ready == (inside != depth)), Assert(dut.o.valid == (inside != 0))]
+        inside = tracked_item(m, dut.i.valid & dut.i.ready, dut.o.valid & dut.o.ready, dut.i.payload, dut.o.payload, self._depth)
+        m.d.comb += [Assert(dut.level == inside), Assert(dut.i.ready == (inside != self._depth))]
         return m

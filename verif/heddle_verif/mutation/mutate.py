@@ -36,7 +36,7 @@ from heddle.tmau.local_dma_shared import SharedDma
 from heddle_sim.toolchain.build_cache import build_directory, content_key
 from heddle_sim.toolchain.cocotb_runner import BenchFailure, run_bench
 
-from ..bench import bank_reader, round_robin, shared_port_merge
+from ..bench import bank_reader, register_slice, round_robin, shared_port_merge
 from ..variants.unit_variants import SCALED
 from .mutants import SELECT, differs, make_mutants
 from .sources import source_texts
@@ -77,6 +77,9 @@ def _variant(unit, configuration, make):
 
 TINY = load_config("tiny")
 PLAIN = TINY.replace(rnn=False)         # the lanes of the engine have a bench of their own
+FRONT_END_TESTS = (("front_end", "throughput|masks|barriers|unused"), ("front_end_recurrent", None), ("front_end_tensors", None),
+                   ("front_end", "violations|random_programs/.*finish=0.5$|control_errors"),
+                   ("front_end", "kernel|hazards|undefined|limits|random_programs/.*finish=0.05$|stops"))
 MEMORY, MEMORY_PORTS = TINY.replace(bank_patience=16), {"readers": 3, "writers": 2}
 SMALL = TINY.replace(shared_memory_kib=4)
 TWO_BANKS = SMALL.replace(threads=16, thread_slots=16, shared_writes=1)     # of an item, on one bus
@@ -89,11 +92,14 @@ UNITS = {
     "adder_tree": Target(make=lambda: AdderTree(18, 3), tests=(("adder_tree", None),), parameters={"width": 18, "depth": 3}),
     "pe": Target(make=lambda: PE(PLAIN), configuration=PLAIN, tests=(("pe", "steps"), ("pe", "accesses"))),
     "scoreboard": Target(make=lambda: Scoreboard(TINY), configuration=TINY, tests=(("scoreboard", None),)),
-    "issue": Target(make=lambda: FrontEnd(TINY), configuration=TINY, simulator="verilator", weight=4,
-                    modules="mutated.issue mutated.issue.quiet_counter mutated.issue.wait_limit",
-                    tests=(("front_end", "throughput|masks|barriers|unused"), ("front_end_recurrent", None), ("front_end_tensors", None),
-                           ("front_end", "violations|random_programs/.*finish=0.5$|control_errors"),
-                           ("front_end", "kernel|hazards|undefined|limits|random_programs/.*finish=0.05$|stops"))),
+    "issue": Target(make=lambda: FrontEnd(TINY), configuration=TINY, simulator="verilator", weight=4, tests=FRONT_END_TESTS,
+                    modules="mutated.issue mutated.issue.copies mutated.issue.waits mutated.issue.waits.*"),
+    "issue_queue": Target(make=lambda: FrontEnd(TINY), configuration=TINY, simulator="verilator", weight=2, tests=FRONT_END_TESTS,
+                          modules="mutated.queue"),
+    "operands": Target(make=lambda: FrontEnd(TINY), configuration=TINY, simulator="verilator", weight=2, tests=FRONT_END_TESTS,
+                       modules="mutated.operand_read mutated.decode"),
+    "register_slice": Target(make=lambda: register_slice.make_unit("full", True), tests=(("register_slice", None),),
+                             parameters={"mode": "full", "clears": True}),
     "shared_memory": Target(make=lambda: SharedMemory(MEMORY, **MEMORY_PORTS), configuration=MEMORY, parameters=MEMORY_PORTS,
                             tests=(("shared_memory", "density=1.0/rows=3|no_port"), ("shared_memory", "rows=0"))),
     "round_robin": Target(make=lambda: round_robin.make_unit(**PACKETS), tests=(("round_robin", None),), parameters=PACKETS),

@@ -18,6 +18,7 @@ _VALUES = {
     "thread_multipliers": (1, 2, 4, 8), "matrix_queue": (2, 3, 8, 16), "thread_queue": (2, 4, 7), "copy_queue": (2, 5, 8),
     "fetch_words": (1, 2, 4, 8, 16), "shared_writes": (1, 8), "l2_kib": (0, 4, 16, 64), "l2_ways": (1, 2, 4, 8),
     "rnn_contexts": (1, 2, 4, 8), "rnn_elements": (256, 1024, 8192), "rnn_records": (8, 32, 64), "rnn_tap_registers": (16, 64, 256),
+    "front_end_slices": (0, 1),
 }
 # Of devices that Verilator builds in a minute.
 _SMALL = {"threads": (8,), "dot": (4, 4, 8), "shared_memory_kib": (4, 8, 16, 32), "factor_words": (32, 64, 128),
