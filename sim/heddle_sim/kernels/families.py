@@ -22,6 +22,7 @@ from .layer import LayerKernel, LayerProblem
 from .problem import ConvolutionProblem, MatmulProblem, Problem
 from .recurrent import EngineKernel, EngineRun, FactorKernel, FactorLoad
 from .resident import ResidentKernel
+from .split import SplitKernel
 from .streaming import StreamingKernel
 from .tiled import TiledKernel
 
@@ -31,6 +32,7 @@ FAMILIES: dict[type[Problem], list[type[Kernel]]] = {
     MatmulProblem: [
         ResidentKernel,
         StreamingKernel,
+        SplitKernel,
         TiledKernel,
     ],
     LayerProblem: [LayerKernel],

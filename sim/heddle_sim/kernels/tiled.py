@@ -51,11 +51,17 @@ _LATENCY = 70               # of global memory and the way there
 _FIRST_TILE = 150           # start and the lanes' places
 _MERGED = 80                # more instructions for the lanes' places
 _STEP = 100                 # a chunk of a tile: control, waiting for its copies
+_STAGED = 20                # between the stores of two of four tiles
 
 
 def _registers(cfg: Config) -> int:
     """Product registers from one tile to the next: tiles share no register group, so that one is stored while ``mm`` writes the other."""
     return round_up(cfg.threads, PRODUCT_REGISTERS // TOKEN_GRANULES)
+
+
+def _four_tiles(cfg: Config, tiling: Tiling) -> bool:
+    """Whether there is room for four tiles in product registers, and k is not cut."""
+    return tiling.chunks == 1 and tiling.stages == 2 and 4 * _registers(cfg) < PRODUCT_REGISTERS
 
 
 class TiledKernel(Transfers, Kernel):
@@ -107,17 +113,23 @@ class TiledKernel(Transfers, Kernel):
     def _cycles(cfg: Config, problem: MatmulProblem, tiling: Tiling) -> int:
         """See ``estimate``."""
         merge, k = problem.merge(cfg), problem.k_bytes
+        four, passes = _four_tiles(cfg, tiling), cfg.passes(problem.elements.nbytes)
         share = max(share_out(cfg.cores, problem.m, problem.n, merge.rows, tiling.columns), key=lambda part: part.rows * part.columns)
         row_blocks, column_blocks = -(-share.rows // merge.rows), -(-share.columns // tiling.columns)
         columns = share.columns / column_blocks
-        mm = matrix_cycles(cfg, merge, columns, k, cfg.passes(problem.elements.nbytes))
+        mm = matrix_cycles(cfg, merge, columns, k, passes)
         stores, loads = storing_cycles(cfg, merge, tiling.columns), loading_cycles(cfg, merge, k)
         fresh = 1 if tiling.chunks > 1 else 1 / column_blocks       # blocks of A for each tile
         rows = min(share.rows, merge.rows)
         bus = (columns + rows * fresh) * tiling.pitch / cfg.axi_bytes
         # Rows are bursts of their own, so many at a time; a tile that is small for its latency waits for them.
         copies = tiling.chunks * _LATENCY * (columns + rows * fresh) / cfg.axi_reads + _LATENCY * rows / cfg.axi_writes
-        each = max(mm, bus, stores + loads * fresh + copies + _STEP * tiling.chunks)
+        if four:        # blocks of columns one by one: the last one may be narrow
+            widths = [min(tiling.columns, share.columns - first) for first in range(0, share.columns, tiling.columns)]
+            each = sum(max(matrix_cycles(cfg, merge, width, k, passes), bus, stores + loads * fresh + _STAGED) for width in widths)
+            each /= column_blocks
+        else:
+            each = max(mm, bus, stores + loads * fresh + copies + _STEP * tiling.chunks)
         first = _FIRST_TILE + _MERGED * (merge.group > 1) + _LATENCY + columns * tiling.chunk / cfg.axi_bytes + loads / tiling.chunks
         return round(first + row_blocks * column_blocks * each + stores)
 
@@ -127,7 +139,7 @@ class TiledKernel(Transfers, Kernel):
         rows_of_b = RowsOfB(cfg, problem.n, problem.elements.nbytes) if problem.layout.b_in_rows else None
         cut = (cfg, problem.k_bytes, problem.merge(cfg), rows_of_b)
         tiling = Tiling.choose(*cut, plain=True)
-        if tiling.chunks == 1 and tiling.stages == 2 and 4 * _registers(cfg) < PRODUCT_REGISTERS:
+        if _four_tiles(cfg, tiling):
             yield cls(cfg, problem, tiling, tiles=4)
         for tiling in Tiling.candidates(*cut):
             yield cls(cfg, problem, tiling)

@@ -1,5 +1,6 @@
 """Kernels of matrix products: merges, loop orders, products in shared memory, folding; by function and on the hardware."""
 
+import math
 import re
 
 import numpy as np
@@ -7,12 +8,14 @@ import pytest
 from heddle import load_config
 from heddle.config import ConfigError
 from heddle_sim import Device
+from heddle_sim.kernels import split
 from heddle_sim.kernels.parts.cost import bus_cycles
 from heddle_sim.kernels.parts.merges import MERGES, Merge
 from heddle_sim.kernels.parts.stream_tiling import StreamTiling
 from heddle_sim.kernels.parts.tiling import Tiling
-from heddle_sim.kernels.planner import candidates, preferred
+from heddle_sim.kernels.planner import candidates, plan, preferred
 from heddle_sim.kernels.problem import MatmulProblem, Schedule
+from heddle_sim.kernels.split import SplitKernel
 from heddle_sim.kernels.streaming import StreamingKernel
 
 TINY = load_config("tiny")
@@ -70,6 +73,16 @@ def test_few_rows(device, ka, kb):
         assert StreamTiling.choose(TINY, m, n, k, merge)
         check(device, m, n, k, ka=ka, kb=kb, order=("k-outer", "column-outer")[index % 2])
     check(device, merge.rows, 19, 51, WORDS, ka=ka, kb=kb)
+
+
+def test_rows_that_fill_no_tile(device, monkeypatch):
+    """A product of their own for the rows behind the last full block: one row, all but one, behind one block and behind several."""
+    monkeypatch.setattr(split, "_GAIN", math.inf)
+    for index, (m, n, k) in enumerate([(9, 17, 33), (15, 8, 64), (25, 40, 100), (18, 1, 1), (23, 47, 130)]):
+        schedule = Schedule(1, 1, ("k-outer", "column-outer")[index % 2])
+        assert type(plan(TINY, MatmulProblem(m, n, k, schedule=schedule))) is SplitKernel
+        check(device, m, n, k, ka=1, kb=1, order=schedule.order)
+    check(device, 18, 19, 51, WORDS, ka=1, kb=1)
 
 
 def test_few_rows_of_all_cores():

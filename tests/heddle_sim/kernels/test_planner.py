@@ -16,6 +16,7 @@ from heddle_sim.kernels.parts.text import KernelText
 from heddle_sim.kernels.planner import candidates, plan
 from heddle_sim.kernels.problem import ConvolutionProblem, Elements, Layout, MatmulProblem, Operands, Schedule
 from heddle_sim.kernels.resident import ResidentKernel
+from heddle_sim.kernels.split import SplitKernel
 from heddle_sim.kernels.streaming import StreamingKernel
 from heddle_sim.kernels.tiled import TiledKernel
 
@@ -34,6 +35,16 @@ def test_the_first_family_that_fits_takes_a_product(shape, layout, family):
     kernel = plan(TINY, problem)
     assert type(kernel) is family and None not in vars(kernel.problem.schedule).values()
     assert any(launch.counted and launch.macs == problem.macs for launch in kernel.launches(Operands()))
+
+
+def test_a_product_is_split_where_its_last_rows_would_take_a_block():
+    cfg = load_config("base")
+    kernel = plan(cfg, MatmulProblem(130, 256, 256))
+    assert type(kernel) is SplitKernel and [part.problem.m for part in kernel.kernels] == [128, 2]
+    assert sum(launch.macs for launch in kernel.launches()) == 130 * 256 * 256
+    for problem in (MatmulProblem(127, 256, 256), MatmulProblem(128, 256, 256), MatmulProblem(130, 256, 256, layout=Layout("kn"))):
+        assert type(plan(cfg, problem)) is TiledKernel
+    assert type(plan(load_config("quad"), MatmulProblem(130, 256, 256))) is TiledKernel
 
 
 @pytest.mark.parametrize("layout", [Layout(), Layout("kn"), Layout(resident=True)])

@@ -1,0 +1,102 @@
+"""Split matrix product: rows that fill no tile have a product of their own, with merges.
+
+A tile has as many rows as there are threads. A product of 100 rows on 32 threads would take four blocks of rows, of which the last has
+four rows: three quarters of the cycles for 96 % of the result, one quarter for the rest. With merges the lanes share these rows out, and
+the last block takes a part of that time. Both products are runs of their own; their figures are added up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from functools import cached_property
+
+from heddle.config import Config
+from heddle.constants import BANK_BYTES
+
+from ..isa.program import Program
+from .kernel import Kernel
+from .parts.fitting import Unfit
+from .parts.launch import Launch
+from .parts.text import KernelText
+from .parts.tiling import round_up
+from .problem import MatmulProblem, Operands, Schedule
+from .streaming import StreamingKernel
+from .tiled import TiledKernel
+
+__all__ = ["SplitKernel"]
+
+_GAIN = 0.92            # a split that is expected to gain less is not worth a second run
+_SECOND_RUN = 100       # cycles from one run to the next, beyond the estimates
+
+
+def _fastest(cfg: Config, problem: MatmulProblem) -> tuple[int, type[Kernel], MatmulProblem]:
+    """Expected cycles, family and variant of the fastest way for a part. Raises ``Unfit`` where there is none."""
+    found: list[tuple[int, type[Kernel], MatmulProblem]] = []
+    for variant in problem.variants():
+        try:
+            family = next(family for family in (StreamingKernel, TiledKernel) if family.fits(cfg, variant))
+            found.append((family.estimate(cfg, variant), family, variant))
+        except (Unfit, ValueError):     # no such merge, or no room for it
+            continue
+    if not found:
+        raise Unfit("shared_memory_kib")
+    return min(found, key=lambda choice: choice[0])
+
+
+class SplitKernel(Kernel):
+    """Split product of a ``MatmulProblem`` from global memory: a product of the rows that fill blocks, and one of the rows behind them.
+
+    ``problem`` has no merges, which holds for the first product; merges and family of the second are those of the least estimate.
+    """
+
+    def __init__(self, cfg: Config, problem: MatmulProblem) -> None:
+        super().__init__(cfg, problem)
+        first, rest = self._parts(cfg, problem)
+        self.rows = first.m
+        self.kernels = [family.planned(cfg, variant) for _, family, variant in (_fastest(cfg, first), _fastest(cfg, rest))]
+
+    @staticmethod
+    def _parts(cfg: Config, problem: MatmulProblem) -> tuple[MatmulProblem, MatmulProblem]:
+        """The product of the blocks that are full, and that of the rows behind them."""
+        rest = problem.m % cfg.threads
+        return replace(problem, m=problem.m - rest), replace(problem, m=rest, schedule=Schedule(order=problem.schedule.order))
+
+    @classmethod
+    def fits(cls, cfg: Config, problem: MatmulProblem) -> bool:
+        """Products of one core from global memory, B in columns, without merges, that are expected to be faster in two parts."""
+        rest, merges = problem.m % cfg.threads, problem.schedule.merges
+        if cfg.cores > 1 or problem.layout.resident or problem.layout.b_in_rows or not 0 < rest < problem.m or set(merges.values()) != {1}:
+            return False
+        try:
+            return cls.estimate(cfg, problem) < _GAIN * TiledKernel.estimate(cfg, problem)
+        except Unfit:
+            return False
+
+    @classmethod
+    def estimate(cls, cfg: Config, problem: MatmulProblem) -> int:
+        """Cycles of both parts."""
+        return sum(_fastest(cfg, part)[0] for part in cls._parts(cfg, problem)) + _SECOND_RUN
+
+    @classmethod
+    def cuts(cls, cfg: Config, problem: MatmulProblem) -> Iterator[Kernel]:     # type: ignore[override]    # the whole product behind it
+        """The split, then the whole product as ``TiledKernel`` cuts it."""
+        with suppress(Unfit):   # a program is too long
+            yield cls(cfg, problem)
+        yield from TiledKernel.cuts(cfg, problem)
+
+    @cached_property
+    def programs(self) -> list[Program]:
+        """Those of both kernels."""
+        return [program for kernel in self.kernels for program in kernel.programs]
+
+    def write(self) -> list[KernelText]:
+        """See ``Kernel``."""
+        return [text for kernel in self.kernels for text in kernel.write()]
+
+    def launches(self, operands: Operands = None) -> list[Launch]:
+        """Those of both products, the second with its rows of A and C."""
+        operands, pitch = operands or Operands(), round_up(self.problem.k_bytes, BANK_BYTES)
+        rest = replace(operands, a=operands.a + self.rows * pitch, c=operands.c + self.rows * round_up(4 * self.problem.n, BANK_BYTES))
+        return [launch for kernel, places in zip(self.kernels, (operands, rest)) for launch in kernel.launches(places)]
