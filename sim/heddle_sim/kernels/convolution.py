@@ -40,9 +40,9 @@ _SWIZZLES = {16: "none", 32: "32B", 64: "64B", 128: "128B"}
 _ROW_BYTES = 128                            # of a box with a swizzle, at most
 
 # Cycles of the cost model, as measured on ``base``.
-_STEP = 70                  # instructions of a step
-_STORE = 350                # of a tile's stores, as far as its steps do not hide them
-_TILE = 80                  # between two tiles
+_STEP = 75                  # instructions of a step
+_STORE = 275                # of a tile's stores, as far as its steps do not hide them
+_TILE = 10                  # between two tiles
 
 
 class ConvolutionKernel(Kernel):

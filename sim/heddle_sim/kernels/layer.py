@@ -161,7 +161,7 @@ class LayerKernel(TiledKernel):
         return (2 * tile + column // _GRANULE) * self.cfg.threads + column % _GRANULE
 
     def arguments(self, operands: Operands, share: Share) -> dict[str, int]:
-        own = {"table_from": operands.table, "table_end": self.table + 4 * (share.column + share.columns), "staged": 0}
+        own = {"table_from": operands.table, "table_end": self.table + 4 * (share.column + share.columns)}
         if self.keeps_b:
             blocks = -(-share.columns // self.tiling.columns)
             own |= {"b_left": blocks, "b_end": blocks * self.tiling.slots[-1] // max(len(self.tiling.slots) - 1, 1)}
@@ -383,13 +383,6 @@ class LayerKernel(TiledKernel):
     def load_multipliers(self, quad: int) -> Callable[[int], tuple[str, int]]:
         """For ``RequantiseSteps.instructions``."""
         return lambda _: (f"    ld.v4 r{self.factors}, ur{_MULTIPLIERS}:r{self.zero}:{16 * quad}", self.factors)
-
-    def send_staged(self, tile: int, wait: bool = True) -> None:
-        """Send a tile to the rows of C, if one is staged."""
-        none = self.text.label("sent")
-        self.text("    usetp.eq up2, {staged}, 0", f"    @up2 bra {none}")
-        self.send_rows(tile, wait)
-        self.text(f"{none}:")
 
     def end(self) -> None:
         if not self.narrow_tile:

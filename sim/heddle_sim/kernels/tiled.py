@@ -2,11 +2,11 @@
 
 Products whose rows fit one tile have a kernel of their own (``streaming``). Here a tile of C is ``threads`` rows by ``threads`` columns
 (with merges fewer rows: ``merges``; in a small shared memory fewer columns: ``tiling``). It lives in product registers; two tiles
-alternate, so that one is stored while ``mm`` works on the other. A block of rows of A is staged in shared memory. It is loaded into one
-half of the factor registers while ``mm`` reads the other half. The columns of B of a tile go to one of two slots of shared memory. Where K
-is too long for that, all of it happens in chunks of k. A finished tile goes to one of two staging areas in shared memory (or to the only
-one) and from there to C. Rows lie an odd number of 16-byte blocks apart in shared memory: neighbouring threads and columns meet different
-banks.
+alternate, so that one is stored while ``mm`` works on the other; four where k is not cut, so that ``mm`` does not wait for stores. A
+block of rows of A is staged in shared memory. It is loaded into one half of the factor registers while ``mm`` reads the other half. The
+columns of B of a tile go to one of two slots of shared memory. Where K is too long for that, all of it happens in chunks of k. A finished
+tile goes to one of two staging areas in shared memory (or to the only one) and from there to C. Rows lie an odd number of 16-byte blocks
+apart in shared memory: neighbouring threads and columns meet different banks.
 
 Nothing waits but for data. The tokens of ``mm`` say when A has been loaded: its staging area is free again. They say when a
 tile is complete: it can be stored, and the slot of B that it used is free.
@@ -17,12 +17,12 @@ arguments of core 0, which the host sets, and changes what is different for itse
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Self
 
 import numpy as np
 from heddle.config import Config
-from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER
+from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS, TOKEN_GRANULES
 
 from .kernel import Kernel
 from .parts.columns import RowsOfB
@@ -53,6 +53,11 @@ _MERGED = 80                # more instructions for the lanes' places
 _STEP = 100                 # a chunk of a tile: control, waiting for its copies
 
 
+def _registers(cfg: Config) -> int:
+    """Product registers from one tile to the next: tiles share no register group, so that one is stored while ``mm`` writes the other."""
+    return round_up(cfg.threads, PRODUCT_REGISTERS // TOKEN_GRANULES)
+
+
 class TiledKernel(Transfers, Kernel):
     """Tiled product of a ``MatmulProblem`` in global memory, cut by a ``Tiling``; ``result_bytes``: size of an element of C.
 
@@ -64,8 +69,9 @@ class TiledKernel(Transfers, Kernel):
     gain = MERGE_GAIN
     result_bytes = 4
 
-    def __init__(self, cfg: Config, problem: MatmulProblem, tiling: Tiling | None) -> None:
+    def __init__(self, cfg: Config, problem: MatmulProblem, tiling: Tiling | None, tiles: int = 2) -> None:
         super().__init__(cfg, problem)
+        self.tiles = tiles                  # that have product registers
         self.product, element_bytes, n = problem, problem.elements.nbytes, problem.n
         self.merge, self.tiling = problem.merge(cfg), tiling
         t = tiling
@@ -117,9 +123,13 @@ class TiledKernel(Transfers, Kernel):
 
     @classmethod
     def cuts(cls, cfg: Config, problem: MatmulProblem) -> Iterator[Self]:
-        """One for each of ``Tiling.candidates``."""
+        """Four tiles where there is room for them, then two for each of ``Tiling.candidates``."""
         rows_of_b = RowsOfB(cfg, problem.n, problem.elements.nbytes) if problem.layout.b_in_rows else None
-        for tiling in Tiling.candidates(cfg, problem.k_bytes, problem.merge(cfg), rows_of_b):
+        cut = (cfg, problem.k_bytes, problem.merge(cfg), rows_of_b)
+        tiling = Tiling.choose(*cut, plain=True)
+        if tiling.chunks == 1 and tiling.stages == 2 and 4 * _registers(cfg) < PRODUCT_REGISTERS:
+            yield cls(cfg, problem, tiling, tiles=4)
+        for tiling in Tiling.candidates(*cut):
             yield cls(cfg, problem, tiling)
 
     def check(self) -> None:
@@ -137,19 +147,29 @@ class TiledKernel(Transfers, Kernel):
         return C_STAGED[tile % self.tiling.stages]
 
     def copy_c(self, tile: int) -> None:
-        """Store a tile: registers to its staging area, from there to the rows of C."""
-        t, text, threads = self.tiling, self.text, self.cfg.threads
+        """Store a tile: registers to its staging area, from there to the rows of C.
+
+        With four tiles the tile before goes to C now, when its stores are over: the next ``mm`` does not wait for them.
+        """
+        t, text = self.tiling, self.text
+        if t.early_b:
+            self.copy_b()
+        if self.tiles > 2:
+            self.send_staged(tile + 1)
         text(f"    barrier.wait b{self.c_staged(tile)}")
         guard, access = "@p3 " if self.some_lanes_store else "", {4: "v4", 2: "v2", 1: "b32"}[self.merge.vector]
         for register, column in self.merge.stores(t.columns):
             if self.merge.ka == 1 and column >= self.used_columns:
                 break
-            text(f"    {guard}st.{access} ur{2 + tile}:rf{self.offset_c}:{4 * column}, r{tile * threads + register}")
+            text(f"    {guard}st.{access} ur{2 + tile % 2}:rf{self.offset_c}:{4 * column}, r{self.register_of(tile, register)}")
             if t.chunks == 1 and len(t.slots) == 2 and register == 0:
                 self.copy_b()       # the first store has waited for the mm of the tile: its slot is free
         self.announce_rows(tile)
-        self.send_rows(tile)
-        if len(t.slots) == 3:
+        if self.tiles > 2:
+            text("    umov {staged}, 1")
+        else:
+            self.send_rows(tile)
+        if len(t.slots) == 3 and not t.early_b:
             self.copy_b()               # the bus has another block to read
 
     def announce_rows(self, tile: int) -> None:
@@ -160,7 +180,7 @@ class TiledKernel(Transfers, Kernel):
         if ragged:
             text(f"    usetp.lt up6, {{prev_cols}}, {t.columns}", f"    umov {{c_blocks}}, {full // BANK_BYTES}",
                  f"    @up6 umov {{c_blocks}}, {last // BANK_BYTES}")
-        text(f"    umin {{c_rows}}, {{prev_rows}}, {t.rows}", "    umov {c_to}, {prev_c}", f"    umov {{c_from}}, {t.c_stages[tile]}")
+        text(f"    umin {{c_rows}}, {{prev_rows}}, {t.rows}", "    umov {c_to}, {prev_c}", f"    umov {{c_from}}, {t.c_stages[tile % 2]}")
         self.expect(self.c_staged(tile), Rows("{c_rows}", t.rows, self.last_rows), RowBytes(full, last, "up6" if ragged else None))
 
     def send_rows(self, tile: int, wait: bool = True) -> None:
@@ -168,6 +188,13 @@ class TiledKernel(Transfers, Kernel):
         if wait:
             self.text("    wait.thread")
         self.text(f"    copy_rows.global.shared {{c_to}}, {{c_from}}, {{c_blocks}}, b{self.c_staged(tile)}")
+
+    def send_staged(self, tile: int, wait: bool = True) -> None:
+        """Send a tile to the rows of C, if one is staged."""
+        none = self.text.label("sent")
+        self.text("    usetp.eq up2, {staged}, 0", f"    @up2 bra {none}")
+        self.send_rows(tile, wait)
+        self.text(f"{none}:")
 
     # -- registers --------------------------------------------------------------------------
 
@@ -222,12 +249,12 @@ class TiledKernel(Transfers, Kernel):
         self.text(*(f"    setp.lt p{predicate}, r{register}, {count}" for predicate, register, _ in self.column_parts))
 
     def tile_registers(self) -> int:
-        """Registers of both tiles."""
-        return 2 * self.cfg.threads
+        """Registers of all tiles."""
+        return self.tiles * _registers(self.cfg)
 
     def register_of(self, tile: int, column: int) -> int:
         """Product register of a column of a tile."""
-        return tile * self.cfg.threads + column
+        return tile * _registers(self.cfg) + column
 
     def b_address(self, index: int, column: int = 0) -> str:
         """Address of the columns of B from ``column`` and from slice ``index`` of the chunk on."""
@@ -259,6 +286,7 @@ class TiledKernel(Transfers, Kernel):
             "a_left": row_blocks if t.chunks == 1 else steps, "a_rows_left": share.rows, "a_k": t.chunks, "a_n": column_blocks,
             "b_left": steps, "b_cols_left": share.columns, "b_k": t.chunks, "slot": t.slots[0], "tile": 0, "half": 0, "k_left": t.chunks,
             "cols": share.columns, "rows": share.rows, "n": share.columns, "column_blocks": column_blocks,
+            "staged": 0,
         } | (self.b_rows.arguments(t, b) if self.b_rows else {})
 
     def launches(self, operands: Operands = None) -> list[Launch]:
@@ -309,7 +337,9 @@ class TiledKernel(Transfers, Kernel):
         """What a kernel derived from this one does before the first step."""
 
     def end(self) -> None:
-        """What it does behind the last step."""
+        """Behind the last step: the last tile, if it is still staged, goes to C."""
+        if self.tiles > 2:
+            self.text.select(("up0",), lambda tile: self.send_staged(not tile))
 
     def step(self) -> None:
         """One chunk of one tile, and the store of the tile before."""
@@ -320,14 +350,33 @@ class TiledKernel(Transfers, Kernel):
         self.next_slot("{slot}")
         if t.chunks > 1:
             text("    usetp.eq up6, {k_left}, 1")
-        text.select(("up0", "up1") + (("up5", "up6") if t.chunks > 1 else ()), self.multiply)
+        if t.chunks > 1:
+            text.select(("up0", "up1", "up5", "up6"), self.multiply)
+        else:
+            self.select_tile(lambda tile: text.select(("up1",), lambda half: self.multiply(tile, half)))
         self.copy_next_a()
         text("    @up3 bra store")
-        if len(t.slots) == 3:
+        if len(t.slots) == 3 and not t.early_b:
             self.copy_b()
         text("    bra stored", "store:")
-        text.select(("up0",), lambda tile: self.copy_c(not tile))
+        self.select_tile(lambda tile: self.copy_c((tile - 1) % self.tiles))
         text("stored:", "    @up4 bra finish")
+
+    def select_tile(self, emit: Callable[[int], object]) -> None:
+        """Run ``emit`` for the number of the tile."""
+        if self.tiles == 2:
+            self.text.select(("up0",), emit)
+            return
+        self.text("    usetp.ge up2, {tile}, 2")
+        self.text.select(("up2", "up0"), lambda high, low: emit(2 * high + low))
+
+    def next_tile(self) -> None:
+        """Number and parity of the next tile."""
+        if self.tiles == 2:
+            self.text("    uxor {tile}, {tile}, 1", "    usetp.ne up0, {tile}, 0")
+            return
+        self.text("    uadd {tile}, {tile}, 1", f"    uand {{tile}}, {{tile}}, {self.tiles - 1}",
+                  "    uand {bytes}, {tile}, 1", "    usetp.ne up0, {bytes}, 0")
 
     def copy_next_a(self) -> None:
         """The first mm of a row block has waited for its A: the staging area is free."""
@@ -361,8 +410,9 @@ class TiledKernel(Transfers, Kernel):
         if t.chunks > 1:
             self.next_chunk()
         text("    umov {prev_c}, {c_tile}", "    umov {prev_cols}, {cols}", "    umov {prev_rows}, {rows}",
-             "    usetp.eq up3, {tile}, {tile}", "    uxor {tile}, {tile}, 1", "    usetp.ne up0, {tile}, 0",
-             f"    uadd {{c_tile}}, {{c_tile}}, {self.result_bytes * columns}", f"    usub {{cols}}, {{cols}}, {columns}",
+             "    usetp.eq up3, {tile}, {tile}")
+        self.next_tile()
+        text(f"    uadd {{c_tile}}, {{c_tile}}, {self.result_bytes * columns}", f"    usub {{cols}}, {{cols}}, {columns}",
              "    usetp.gt up2, {cols}, 0", f"    @up2 bra {self.same_rows_begin()}")
         if self.b_rows and self.b_rows.narrow:
             text(f"    uand {{b_low}}, {{b}}, {BANK_BYTES - 1}")

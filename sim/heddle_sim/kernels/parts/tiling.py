@@ -69,29 +69,30 @@ class Tiling(SharedAreas):
     chunk: int
     chunks: int
     last_chunk: int
+    early_b: bool = False           # the third slot of B is filled before a tile is stored, not behind
 
     @classmethod
     def choose(cls, cfg: Config, k: int, merge: Merge = None, b_rows: RowsOfB | None = None, reserved: int = 0,
-               fewest: int = _FEWEST_COLUMNS) -> Tiling:
+               fewest: int = _FEWEST_COLUMNS, plain: bool = False) -> Tiling:
         """The first of ``candidates``."""
-        return next(cls.candidates(cfg, k, merge, b_rows, reserved, fewest))
+        return next(cls.candidates(cfg, k, merge, b_rows, reserved, fewest, plain))
 
     @classmethod
     def candidates(cls, cfg: Config, k: int, merge: Merge = None, b_rows: RowsOfB | None = None, reserved: int = 0,
-                   fewest: int = _FEWEST_COLUMNS) -> Iterator[Tiling]:
+                   fewest: int = _FEWEST_COLUMNS, plain: bool = False) -> Iterator[Tiling]:
         """Tilings for a length of k in bytes, the fastest first.
 
         They have as many columns as there are threads and two staging areas of C where shared memory has room. Later ones have shorter
         and shorter chunks, whose programs are shorter.
 
         ``b_rows`` (``RowsOfB``): B comes in rows of k. ``reserved`` bytes at the end of shared memory are not used. A tile has at least
-        ``fewest`` columns. Raises ``Unfit`` where nothing fits shared memory.
+        ``fewest`` columns. ``plain``: threads do nothing but store the sums of a tile. Raises ``Unfit`` where nothing fits shared memory.
         """
         merge = merge or Merge(cfg.threads, cfg.dot)
         smallest = math.lcm(BANK_BYTES, merge.slice_bytes)
         for columns in _widths(merge, b_rows, fewest):
             for stages in (2, 1):
-                room = _Room(cfg, merge, b_rows and b_rows.of_width(columns), cfg.shared_bytes - reserved, columns, stages)
+                room = _Room(cfg, merge, b_rows and b_rows.of_width(columns), cfg.shared_bytes - reserved, columns, stages, plain)
                 limit = room.limit()
                 if limit < smallest:
                     continue
@@ -156,6 +157,7 @@ class _Room:
     shared: int
     columns: int
     stages: int
+    plain: bool
 
     @property
     def beyond(self) -> int:
@@ -193,11 +195,14 @@ class _Room:
         # Where the bus is busy most of the time a third slot keeps it so while mm works on one and the next is ready.
         mm = -(-columns // merge.ka) * merge.slices(k) * merge.step_cycles(cfg.fetch_slots)
         needed = 3 * slot + rows * (ab_pitch + stages * c_pitch)
-        if chunks == 1 and needed <= self.shared and 2 * columns * pitch > cfg.axi_bytes * mm:
+        busy = 2 * columns * pitch > cfg.axi_bytes * mm
+        # Where ``mm`` takes less than twice as long as the stores, B comes before the tile is sent: that copy would be in its way.
+        early_b = self.plain and not busy and stages > 1 and mm < 2 * columns * cfg.thread_groups
+        if chunks == 1 and needed <= self.shared and (busy or early_b):
             slots = 3
         a_stage = slots * slot
         c_stage = a_stage + rows * ab_pitch
         return Tiling(
             columns=columns, rows=rows, dot=merge.dot, pitch=pitch, chunk=chunk, chunks=chunks, last_chunk=k - (chunks - 1) * chunk,
             ab_pitch=ab_pitch, c_pitch=c_pitch, slots=tuple(slot * index for index in range(slots)), a_stage=a_stage,
-            c_stages=tuple(c_stage + stage % stages * rows * c_pitch for stage in range(2)))
+            c_stages=tuple(c_stage + stage % stages * rows * c_pitch for stage in range(2)), early_b=early_b and slots == 3)
