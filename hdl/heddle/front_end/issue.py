@@ -126,7 +126,7 @@ class Issue(Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.waits = self._waits = WaitControl(self.cfg)
+        m.submodules.wait_control = self._waits = WaitControl(self.cfg)
         m.submodules.copies = self._copies = CopyDispatch(self.cfg)
         m.submodules.alu = self._alu = AluDatapath(registered=True)
         self._uniform_predicates = Signal(UNIFORM_PREDICATES)

@@ -96,6 +96,7 @@ class WordSelect(Component):
             arrives = arrives & ~stage.piece.used
             step = data.View(step_layout(self.cfg), Mux(picker.valid, picker.step.as_value(), stage.step.as_value()))
             b_signed = Mux(picker.valid, picker.b_signed, b_signed)
+        m.submodules.broadcast = broadcast = BroadcastNetwork(self.cfg)
         take = Signal(self.cfg.positions)
         m.d.sync += take.eq(takes)
         m.d.comb += [
@@ -103,7 +104,14 @@ class WordSelect(Component):
             self.ending.eq((self.i.valid & oldest.step.last) | stage.step.last),
             self.pending.eq(self.i.valid & (oldest.step.step | Cat(slot.served for slot in oldest.slots).any())),
         ]
-        self._words(m, stage, arrived, step, b_signed, picker)
+        if self.cfg.fetch_slots > 1:
+            wide = Signal(exact_log2(self.cfg.fetch_slots), name="wide", reset_less=True)
+            m.d.sync += wide.eq(Mux(picker.valid, 0, stage.mask) if self.cfg.transpose else stage.mask)
+            m.d.comb += broadcast.wide.eq(wide)
+        for slot, value in enumerate(self._values(m, arrived, picker)):
+            elements = [self._element(step, b_signed, value, index) for index in range(self.cfg.dot)]
+            self._register(m, slot, elements, broadcast.i[slot])
+            m.d.comb += [element.eq(word) for element, word in zip(self.word[slot], broadcast.o[slot], strict=True)]
         return m
 
     def _picker(self, m, stage):
@@ -116,26 +124,18 @@ class WordSelect(Component):
         ]
         return picker
 
-    def _words(self, m, stage, arrived, step, b_signed, picker):
-        """Registers behind the banks, selection of the words, broadcast."""
+    def _values(self, m, arrived, picker):
+        """Registers behind the banks; yields the word that each fetch slot selects."""
         oldest = self.i.payload
-        m.submodules.broadcast = broadcast = BroadcastNetwork(self.cfg)
-        if self.cfg.fetch_slots > 1:
-            wide = Signal(len(broadcast.wide), reset_less=True)
-            m.d.sync += wide.eq(Mux(picker.valid, 0, stage.mask) if self.cfg.transpose else stage.mask)
-            m.d.comb += broadcast.wide.eq(wide)
         banks = [Signal(8 * BANK_BYTES, name=f"bank_{bank}", reset_less=True) for bank in range(BANKS)]
         m.d.sync += [kept.eq(word) for kept, word in zip(banks, self.answer.payload.data, strict=True)]
         for slot in range(self.cfg.fetch_slots):
             if picker is not None and slot < self.cfg.piece_slots:
-                value = self._select_line(m, slot, oldest.slots[slot], banks, picker)
+                yield self._select_line(m, slot, oldest.slots[slot], banks, picker)
             elif self.cfg.fetch_slots == 1:
-                value = self._join(m, arrived, oldest.slots[slot].chunk, banks)
+                yield self._join(m, arrived, oldest.slots[slot].chunk, banks)
             else:
-                value = self._select(m, slot, oldest.slots[slot], banks)
-            elements = [self._element(step, b_signed, value, index) for index in range(self.cfg.dot)]
-            self._register(m, slot, elements, broadcast.i[slot])
-            m.d.comb += [element.eq(value) for element, value in zip(self.word[slot], broadcast.o[slot], strict=True)]
+                yield self._select(m, slot, oldest.slots[slot], banks)
 
     def _take(self, request):
         """PEs, modulo ``positions``, whose word arrives."""
