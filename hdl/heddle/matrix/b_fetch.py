@@ -1,6 +1,6 @@
 """Fetch of B: from operations to words and steps for the PEs."""
 
-from amaranth.hdl import Module, Signal, signed
+from amaranth.hdl import Const, Module, Signal, signed
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
@@ -108,7 +108,6 @@ class BFetch(Component):
         m.submodules.ask = ask = BankRequest(self.cfg)
         m.submodules.requests = requests = Queue(word_request_layout(self.cfg), REQUESTS_AHEAD)
         m.submodules.words = words = WordSelect(self.cfg)
-        connect(m, flipped(self.i), walk.i)
         connect(m, walk.o, groups.i)
         connect(m, groups.o, address.i)
         connect(m, schedule.o, ask.i)
@@ -116,18 +115,16 @@ class BFetch(Component):
         connect(m, requests.o, words.i)
         connect(m, ask.request, flipped(self.bank.request))
         connect(m, flipped(self.bank.answer), words.answer)
-        connect(m, flipped(self.o_error), address.o_error)
-        connect(m, flipped(self.offset_read), walk.offset_read)
-        connect_members(m, flipped(self), walk, ("stop",))
+        connect_members(m, flipped(self), walk, ("i", "stop", "offset_read"))
         connect_members(m, groups, walk, ("offset_wait",))
         connect_members(m, flipped(self), groups, ("offset_load",))
-        connect_members(m, flipped(self), address, ("offset",))
+        connect_members(m, flipped(self), address, ("offset", "o_error"))
         connect_members(m, flipped(self), ask, ("pause", "hold"))
         connect_members(m, flipped(self), words, ("step", "word", "take", "arrival"))
         asked = Signal()        # words or steps are in flight behind the address generator
+        of_pieces = Const(0)    # steps with transposed B wait or are in flight
         m.d.comb += [
             asked.eq(schedule.pending | schedule.o.payload.step.step | schedule.o.payload.bank.any() | words.pending),
-            self.pending.eq(walk.pending | walk.o.valid | address.pending | asked),
             self.conflict.eq(~self.bank.request.ready + schedule.again),
         ]
         if self.cfg.transpose:
@@ -136,10 +133,9 @@ class BFetch(Component):
             connect(m, pieces.o, schedule.i)
             connect(m, pieces.o_pick, words.i_pick)
             connect_members(m, pieces, words, ("picking", "switched"))
-            m.d.comb += [
-                pieces.idle.eq(~(asked | schedule.o.payload.step.last | words.ending)),
-                self.pending.eq(walk.pending | walk.o.valid | address.pending | asked | pieces.pending | words.picking),
-            ]
+            m.d.comb += pieces.idle.eq(~(asked | schedule.o.payload.step.last | words.ending))
+            of_pieces = pieces.pending | words.picking
         else:
             connect(m, address.o, schedule.i)
+        m.d.comb += self.pending.eq(walk.pending | walk.o.valid | address.pending | asked | of_pieces)
         return m

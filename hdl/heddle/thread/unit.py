@@ -105,10 +105,8 @@ class ThreadUnit(Component):
         connect(m, execute.executing, fetch.executing)
         connect(m, writer.landing, execute.landing)
         connect(m, writer.read, execute.read)
-        for name in ("bank_read", "bank_write", "global_port", "o_error"):
-            connect(m, getattr(execute, name), flipped(getattr(self, name)))
-        connect_members(m, flipped(self), execute, ("start", "stop", "masks", "writes_pending"))
-
+        connect_members(m, flipped(self), execute, (
+            "bank_read", "bank_write", "global_port", "o_error", "start", "stop", "masks", "writes_pending"))
         for part in (fetch.registers, writer.registers):
             connect_members(m, flipped(port), part, part.signature.members)
         for pending, reads in zip(writer.pending_writes, fetch.pending_writes, strict=True):
