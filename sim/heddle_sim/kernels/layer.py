@@ -343,7 +343,7 @@ class LayerKernel(TiledKernel):
 
     def send_and_announce(self, tile: int, wait: bool) -> None:
         """Before a tile is staged. The mm between two halves has waited for the last line of ``finish_tile``, thus for the stores."""
-        if not self.narrow_tile:
+        if self.sends_late:
             self.send_staged(1 - tile, wait)
             self.text(f"    barrier.wait b{self.c_staged(tile)}", "    umov {staged}, 1")
             self.announce_rows(tile)
@@ -384,6 +384,6 @@ class LayerKernel(TiledKernel):
         """For ``RequantiseSteps.instructions``."""
         return lambda _: (f"    ld.v4 r{self.factors}, ur{_MULTIPLIERS}:r{self.zero}:{16 * quad}", self.factors)
 
-    def end(self) -> None:
-        if not self.narrow_tile:
-            self.text.select(("up0",), lambda tile: self.send_staged(not tile))
+    @property
+    def sends_late(self) -> bool:
+        return not self.narrow_tile

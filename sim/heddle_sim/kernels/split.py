@@ -16,6 +16,7 @@ from heddle.config import Config
 from heddle.constants import BANK_BYTES
 
 from ..isa.program import Program
+from .choices import Choice, choices
 from .kernel import Kernel
 from .parts.fitting import Unfit
 from .parts.launch import Launch
@@ -31,18 +32,9 @@ _GAIN = 0.92            # a split that is expected to gain less is not worth a s
 _SECOND_RUN = 100       # cycles from one run to the next, beyond the estimates
 
 
-def _fastest(cfg: Config, problem: MatmulProblem) -> tuple[int, type[Kernel], MatmulProblem]:
-    """Expected cycles, family and variant of the fastest way for a part. Raises ``Unfit`` where there is none."""
-    found: list[tuple[int, type[Kernel], MatmulProblem]] = []
-    for variant in problem.variants():
-        try:
-            family = next(family for family in (StreamingKernel, TiledKernel) if family.fits(cfg, variant))
-            found.append((family.estimate(cfg, variant), family, variant))
-        except (Unfit, ValueError):     # no such merge, or no room for it
-            continue
-    if not found:
-        raise Unfit("shared_memory_kib")
-    return min(found, key=lambda choice: choice[0])
+def _fastest(cfg: Config, part: MatmulProblem) -> Choice:
+    """The choice with the fewest cycles for a part. Raises ``Unfit`` where there is none."""
+    return min(choices(cfg, part, (StreamingKernel, TiledKernel)), key=lambda choice: choice.cycles)
 
 
 class SplitKernel(Kernel):
@@ -55,7 +47,7 @@ class SplitKernel(Kernel):
         super().__init__(cfg, problem)
         first, rest = self._parts(cfg, problem)
         self.rows = first.m
-        self.kernels = [family.planned(cfg, variant) for _, family, variant in (_fastest(cfg, first), _fastest(cfg, rest))]
+        self.kernels = [choice.family.planned(cfg, choice.problem) for choice in (_fastest(cfg, first), _fastest(cfg, rest))]
 
     @staticmethod
     def _parts(cfg: Config, problem: MatmulProblem) -> tuple[MatmulProblem, MatmulProblem]:
@@ -77,7 +69,7 @@ class SplitKernel(Kernel):
     @classmethod
     def estimate(cls, cfg: Config, problem: MatmulProblem) -> int:
         """Cycles of both parts."""
-        return sum(_fastest(cfg, part)[0] for part in cls._parts(cfg, problem)) + _SECOND_RUN
+        return sum(_fastest(cfg, part).cycles for part in cls._parts(cfg, problem)) + _SECOND_RUN
 
     @classmethod
     def cuts(cls, cfg: Config, problem: MatmulProblem) -> Iterator[Kernel]:     # type: ignore[override]    # the whole product behind it
@@ -92,11 +84,11 @@ class SplitKernel(Kernel):
         return [program for kernel in self.kernels for program in kernel.programs]
 
     def write(self) -> list[KernelText]:
-        """See ``Kernel``."""
-        return [text for kernel in self.kernels for text in kernel.write()]
+        """None: ``programs`` are those that the parts have written."""
+        return []
 
     def launches(self, operands: Operands = None) -> list[Launch]:
         """Those of both products, the second with its rows of A and C."""
-        operands, pitch = operands or Operands(), round_up(self.problem.k_bytes, BANK_BYTES)
+        pitch = round_up(self.problem.k_bytes, BANK_BYTES)
         rest = replace(operands, a=operands.a + self.rows * pitch, c=operands.c + self.rows * round_up(4 * self.problem.n, BANK_BYTES))
         return [launch for kernel, places in zip(self.kernels, (operands, rest)) for launch in kernel.launches(places)]

@@ -107,13 +107,13 @@ class TiledKernel(Transfers, Kernel):
     def estimate(cls, cfg: Config, problem: MatmulProblem) -> int:
         """Cycles of the busiest core, roughly: for each tile the longest of ``mm``, thread accesses and bus."""
         merge = problem.merge(cfg)
-        return cls._cycles(cfg, problem, Tiling.choose(cfg, problem.k_bytes, merge))
+        tiling = Tiling.choose(cfg, problem.k_bytes, merge)
+        return cls._cycles(cfg, problem, tiling, _four_tiles(cfg, tiling))
 
     @staticmethod
-    def _cycles(cfg: Config, problem: MatmulProblem, tiling: Tiling) -> int:
-        """See ``estimate``."""
-        merge, k = problem.merge(cfg), problem.k_bytes
-        four, passes = _four_tiles(cfg, tiling), cfg.passes(problem.elements.nbytes)
+    def _cycles(cfg: Config, problem: MatmulProblem, tiling: Tiling, four: bool = False) -> int:
+        """See ``estimate``; with ``four`` tiles in product registers, or two."""
+        merge, k, passes = problem.merge(cfg), problem.k_bytes, cfg.passes(problem.elements.nbytes)
         share = max(share_out(cfg.cores, problem.m, problem.n, merge.rows, tiling.columns), key=lambda part: part.rows * part.columns)
         row_blocks, column_blocks = -(-share.rows // merge.rows), -(-share.columns // tiling.columns)
         columns = share.columns / column_blocks
@@ -158,15 +158,17 @@ class TiledKernel(Transfers, Kernel):
         """Barrier of the staging area of a tile."""
         return C_STAGED[tile % self.tiling.stages]
 
-    def copy_c(self, tile: int) -> None:
-        """Store a tile: registers to its staging area, from there to the rows of C.
+    @property
+    def sends_late(self) -> bool:
+        """A staged tile goes to C with the next one, when its stores are over: the ``mm`` between them does not wait for these."""
+        return self.tiles > 2
 
-        With four tiles the tile before goes to C now, when its stores are over: the next ``mm`` does not wait for them.
-        """
+    def copy_c(self, tile: int) -> None:
+        """Store a tile: registers to its staging area, from there to the rows of C."""
         t, text = self.tiling, self.text
         if t.early_b:
             self.copy_b()
-        if self.tiles > 2:
+        if self.sends_late:
             self.send_staged(tile + 1)
         text(f"    barrier.wait b{self.c_staged(tile)}")
         guard, access = "@p3 " if self.some_lanes_store else "", {4: "v4", 2: "v2", 1: "b32"}[self.merge.vector]
@@ -177,7 +179,7 @@ class TiledKernel(Transfers, Kernel):
             if t.chunks == 1 and len(t.slots) == 2 and register == 0:
                 self.copy_b()       # the first store has waited for the mm of the tile: its slot is free
         self.announce_rows(tile)
-        if self.tiles > 2:
+        if self.sends_late:
             text("    umov {staged}, 1")
         else:
             self.send_rows(tile)
@@ -350,7 +352,7 @@ class TiledKernel(Transfers, Kernel):
 
     def end(self) -> None:
         """Behind the last step: the last tile, if it is still staged, goes to C."""
-        if self.tiles > 2:
+        if self.sends_late:
             self.text.select(("up0",), lambda tile: self.send_staged(not tile))
 
     def step(self) -> None:
@@ -362,7 +364,6 @@ class TiledKernel(Transfers, Kernel):
         self.next_slot("{slot}")
         if t.chunks > 1:
             text("    usetp.eq up6, {k_left}, 1")
-        if t.chunks > 1:
             text.select(("up0", "up1", "up5", "up6"), self.multiply)
         else:
             self.select_tile(lambda tile: text.select(("up1",), lambda half: self.multiply(tile, half)))

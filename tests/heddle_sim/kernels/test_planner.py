@@ -41,7 +41,7 @@ def test_a_product_is_split_where_its_last_rows_would_take_a_block():
     cfg = load_config("base")
     kernel = plan(cfg, MatmulProblem(130, 256, 256))
     assert type(kernel) is SplitKernel and [part.problem.m for part in kernel.kernels] == [128, 2]
-    assert sum(launch.macs for launch in kernel.launches()) == 130 * 256 * 256
+    assert sum(launch.macs for launch in kernel.launches(Operands())) == 130 * 256 * 256
     for problem in (MatmulProblem(127, 256, 256), MatmulProblem(128, 256, 256), MatmulProblem(130, 256, 256, layout=Layout("kn"))):
         assert type(plan(cfg, problem)) is TiledKernel
     assert type(plan(load_config("quad"), MatmulProblem(130, 256, 256))) is TiledKernel
