@@ -36,7 +36,7 @@ def test_matrix_unit(name, test_filter, simulator, seed):
     cfg = CONFIGS[name]
     filters = "profile=(banks|operations)|repeats|every_merge|first_step|errors" if name in ("plain", "far") else test_filter
     summary = run_bench(MatrixUnit(cfg), bench="heddle_verif.bench.matrix", cfg=cfg, simulator=simulator, seed=seed, test_filter=filters)
-    assert summary["tests"] == {None: 20, PART: 13}.get(filters, 7)
+    assert summary["tests"] == {None: 22, PART: 13}.get(filters, 7)
 
 
 @pytest.mark.nightly
