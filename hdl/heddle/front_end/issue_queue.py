@@ -13,7 +13,7 @@ from ..isa.encoding import Access, AluFunction, ElementType, Opcode, OperandSour
 from ..parameters.front_end import FrontEndParameters
 from .decode import decoded_layout
 from .opcode_class import THREAD_KINDS
-from .scoreboard import Scoreboard
+from .scoreboard import THREAD_LEFT_BITS, Scoreboard
 
 __all__ = ["IssueQueue", "IssueQueueStatus"]
 
@@ -26,10 +26,13 @@ def IssueQueueStatus():
         An operation is pending.
     thread_empty, matrix_empty : Out(1)
         No operation of the unit is pending or in flight.
+    thread_left : Out(THREAD_LEFT_BITS)
+        Number of thread operations that are pending or in flight.
     mm_awaits : Out(1)
         An ``mm`` was dispatched before the loads of its factors were done, and they are not: ``matrix_hold`` of the cycle before.
     """
-    return Signature(dict.fromkeys(("waiting", "thread_empty", "matrix_empty", "mm_awaits"), Out(1)))
+    return Signature(dict.fromkeys(("waiting", "thread_empty", "matrix_empty", "mm_awaits"), Out(1))
+                     | {"thread_left": Out(THREAD_LEFT_BITS)})
 
 
 class IssueQueue(Component):
@@ -104,6 +107,7 @@ class IssueQueue(Component):
             tokens.i.payload.writes_predicate.eq((word.opcode == Opcode.THREAD_COMPARE) | (word.opcode == Opcode.LANE_MASK)),
             tokens.thread_done.eq(self.thread_done), tokens.matrix_done.eq(self.matrix_done), tokens.clear.eq(self.clear),
             self.status.thread_empty.eq(tokens.thread_empty), self.status.matrix_empty.eq(tokens.matrix_empty),
+            self.status.thread_left.eq(tokens.thread_left),
             self.o_thread.payload.eq(thread), self.o_thread.valid.eq(tokens.free & for_thread),
             self.o_matrix.payload.eq(matrix), self.o_matrix.valid.eq(tokens.free & for_matrix),
             self._columns(m, thread),

@@ -8,7 +8,9 @@ from ..constants import TOKEN_GRANULES
 from ..lib.onehot import any_of
 from ..parameters.front_end import FrontEndParameters
 
-__all__ = ["Scoreboard", "hazard_layout", "token_layout"]
+__all__ = ["THREAD_LEFT_BITS", "Scoreboard", "hazard_layout", "token_layout"]
+
+THREAD_LEFT_BITS = 5            # counts the largest ``thread_queue`` (16), two operations in the thread unit and the pending one
 
 token_layout = data.StructLayout({
     "product": TOKEN_GRANULES,      # register groups of 16 product registers that the operation reads or writes
@@ -144,6 +146,8 @@ class Scoreboard(Component):
         The oldest operation in flight of the unit has completed.
     thread_empty, matrix_empty : Out(1)
         No operation of the unit is pending or in flight.
+    thread_left : Out(THREAD_LEFT_BITS)
+        Number of operations of the thread unit that are pending or in flight; registered.
     clear : In(1)
         Removes all operations.
     matrix_hold : Out(1)
@@ -167,7 +171,7 @@ class Scoreboard(Component):
         super().__init__({
             "i": In(stream.Signature(hazard_layout)), "waiting": Out(1), "free": Out(1), "add": In(1),
             "thread_done": In(1), "matrix_done": In(1),
-            "thread_empty": Out(1), "matrix_empty": Out(1), "matrix_hold": Out(1), "clear": In(1),
+            "thread_empty": Out(1), "matrix_empty": Out(1), "thread_left": Out(THREAD_LEFT_BITS), "matrix_hold": Out(1), "clear": In(1),
         })
 
     def elaborate(self, platform):
@@ -205,6 +209,10 @@ class Scoreboard(Component):
             self.thread_empty.eq(thread.empty & ~(self.waiting & ~for_matrix)),
             self.matrix_empty.eq(matrix.empty & ~(self.waiting & for_matrix)),
         ]
+        with m.If(self.clear):
+            m.d.sync += self.thread_left.eq(0)
+        with m.Else():
+            m.d.sync += self.thread_left.eq(self.thread_left + (transfer & ~new.for_matrix) - self.thread_done)
         lanes_only = Signal(TOKEN_GRANULES, reset_less=True)
         excepted = Mux(matrix.empty, lanes_only, 0)
         excepted_now = Mux(matrix.empty & ~(self.waiting & for_matrix), new.lanes_only, 0)

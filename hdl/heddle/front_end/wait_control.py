@@ -21,7 +21,7 @@ wait_error_layout = data.StructLayout({"failed": 1, "code": ErrorCode, "has_oper
 
 
 class WaitControl(Component):
-    """Wait control: decides when ``wait``, ``barrier.wait``, ``commit_group``, ``wait_group`` and ``rnn`` leave issue.
+    """Wait control: decides when ``wait``, ``wait_thread``, ``barrier.wait``, ``commit_group``, ``wait_group`` and ``rnn`` leave issue.
 
     Parameters
     ----------
@@ -117,10 +117,10 @@ class WaitControl(Component):
         m.d.comb += self.waiting.copy.eq(~self.passes & self.guarded & ~happened)
 
     def _wait(self, m, word):
-        units = word.modifiers.wait.units
+        units, unfinished = word.modifiers.wait.units, word.modifiers.wait.unfinished
         busy = Signal(3)
         m.d.comb += [
-            busy[WaitUnit.THREAD.value].eq(self._thread_busy), busy[WaitUnit.MATRIX.value].eq(self._matrix_busy),
+            busy[WaitUnit.THREAD.value].eq(Mux(unfinished.any(), self.queue.thread_left > unfinished, self._thread_busy)), busy[WaitUnit.MATRIX.value].eq(self._matrix_busy),
             busy[WaitUnit.COPY.value].eq(self.units.copy_busy),
             self.waiting.thread.eq(~self.passes & self.guarded & (busy & units)[WaitUnit.THREAD.value]),
             self.waiting.copy.eq(~self.passes & self.guarded & (busy & units)[WaitUnit.COPY.value]),

@@ -218,6 +218,7 @@ segment_fields = data.StructLayout({
 wait_fields = data.StructLayout({
     "units": 3,                 # bits by WaitUnit
     "read": 1,                  # wait_group: until the stores have read shared memory
+    "unfinished": 5,            # wait_thread: thread instructions that may be unfinished
 })
 
 instruction_layout = data.StructLayout({

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from .encoding import Access, AluFunction, CompareFunction, ElementType, Opcode
+from .encoding import Access, AluFunction, CompareFunction, ElementType, Opcode, WaitUnit
 from .tensor_descriptor import TensorMode
 
 __all__ = ["Operand", "Instruction", "INSTRUCTIONS", "Unit"]
@@ -186,7 +186,11 @@ INSTRUCTIONS = (
     Instruction("bra", Opcode.BRANCH, Unit.CONTROL, (Operand("label"),), "Continue at the label."),
     Instruction("wait", Opcode.WAIT, Unit.CONTROL, (),
                 "Wait until the named units (.thread, .copy, .matrix; all without a name) have finished all earlier "
-                "instructions and their writes are acknowledged [S1.13].", modifiers="wait"),
+                "instructions and their writes are acknowledged [S1.13].", {"modifiers.wait.unfinished": 0}, "wait"),
+    Instruction("wait_thread", Opcode.WAIT, Unit.CONTROL, (Operand("amount", "modifiers.wait.unfinished"),),
+                "Wait until at most so many of the last thread instructions are unfinished. A store to shared memory is finished when its "
+                "writes are acknowledged, one to global memory when it has been sent; with 0 as wait.thread [S1.13].",
+                {"modifiers.wait.units": 1 << WaitUnit.THREAD.value}),
     Instruction("segment", Opcode.SEGMENT, Unit.CONTROL, (Operand("segment", "dst"), Operand("uniform_source")),
                 "Define a segment-table entry: .shared or .global, element size .b8 to .b128, rank .d1, swizzle of a tile in shared "
                 "memory .32B to .128B; b is the base address.", modifiers="segment"),

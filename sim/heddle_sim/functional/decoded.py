@@ -84,6 +84,7 @@ class Decoder:
         decoded.unsigned = modifier("alu.unsigned")
         decoded.special = Special(modifier("alu.special")) if "SPECIAL" in opcode.name else None
         decoded.units = modifier("wait.units")
+        decoded.unfinished = modifier("wait.unfinished")
         decoded.read = modifier("wait.read")
         multicasts = opcode in (Opcode.COPY_BLOCK, Opcode.COPY_TENSOR) and modifier("copy.multicast")
         decoded.mask = modifier("copy.mask") if multicasts else None        # uniform register

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from heddle.config import Config
+from heddle.isa.encoding import WaitUnit
 from heddle.isa.error_codes import ErrorCode
 
 from .simulator import FunctionalSimulator
@@ -33,7 +34,8 @@ class FrontModel(FunctionalSimulator):
     images : list of int
         Addresses of ``rnn``.
     waits : list of int or None
-        For each instruction the mask of units that it waits for. 0: no ``wait``, or a false guard. None: a wait for groups.
+        For each instruction the mask of units that it waits for, and above it the number of ``wait_thread``. 0: no ``wait``, or a false
+        guard. None: a wait for groups.
     groups : list
         For each instruction None, "commit", or (pending, unread). One of the two is the limit of ``wait_group`` for that number of
         groups; the other is None.
@@ -89,7 +91,8 @@ class FrontModel(FunctionalSimulator):
         self.invalidated.append(int(self.uniform[instruction.a]))
 
     def _wait(self, instruction: SimpleNamespace) -> None:
-        self.waits[-1] = instruction.units
+        for_thread = instruction.units >> WaitUnit.THREAD.value & 1
+        self.waits[-1] = instruction.units | (instruction.unfinished << len(WaitUnit) if for_thread else 0)
 
     def _commit_group(self, instruction: SimpleNamespace) -> None:
         self.groups[-1], self.waits[-1] = "commit", None

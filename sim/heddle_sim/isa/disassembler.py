@@ -27,7 +27,7 @@ for _row in INSTRUCTIONS:
 
 def _row_of(word: int) -> Instruction | None:
     for row in _ROWS.get(opcode_of(word), ()):
-        if all(FIELDS[name].get(word) == value.value for name, value in row.fixed.items()):
+        if all(FIELDS[name].get(word) == getattr(value, "value", value) for name, value in row.fixed.items()):
             return row
     return None
 

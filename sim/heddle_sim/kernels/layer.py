@@ -330,7 +330,7 @@ class LayerKernel(TiledKernel):
         if between:
             text(*lines[_QUEUED:half])
             between()
-        self.send_and_announce(tile, between is None)
+        self.send_and_announce(tile, "wait.thread" if between is None else "")
         # The first lines of the last half wait for the mm of the tile; then its slot of B is free.
         begins = self.lines_of_first_half + _QUEUED
         text(*lines[half:begins])
@@ -341,7 +341,7 @@ class LayerKernel(TiledKernel):
             text(f"    segment.global.b8.d1 ur{_RESULT_SEGMENT}, {{prev_c}}", f"    setp.lt p2, r{self.thread_number}, {{prev_rows}}",
                  f"    @p2 st.v2 ur{_RESULT_SEGMENT}:r{self.offset_rows}:0, r{self.bytes}")
 
-    def send_and_announce(self, tile: int, wait: bool) -> None:
+    def send_and_announce(self, tile: int, wait: str) -> None:
         """Before a tile is staged. The mm between two halves has waited for the last line of ``finish_tile``, thus for the stores."""
         if self.sends_late:
             self.send_staged(1 - tile, wait)

@@ -18,6 +18,7 @@ arguments of core 0, which the host sets, and changes what is different for itse
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import zip_longest
 from typing import Self
 
 import numpy as np
@@ -51,7 +52,7 @@ _LATENCY = 70               # of global memory and the way there
 _FIRST_TILE = 150           # start and the lanes' places
 _MERGED = 80                # more instructions for the lanes' places
 _STEP = 100                 # a chunk of a tile: control, waiting for its copies
-_STAGED = 20                # between the stores of two of four tiles
+_STAGED = 14                # between the stores of two of four tiles
 
 
 def _registers(cfg: Config) -> int:
@@ -140,7 +141,7 @@ class TiledKernel(Transfers, Kernel):
         cut = (cfg, problem.k_bytes, problem.merge(cfg), rows_of_b)
         tiling = Tiling.choose(*cut, plain=True)
         if _four_tiles(cfg, tiling):
-            yield cls(cfg, problem, tiling, tiles=4)
+            yield cls(cfg, problem, tiling.with_stages(4, cfg.shared_bytes), tiles=4)
         for tiling in Tiling.candidates(*cut):
             yield cls(cfg, problem, tiling)
 
@@ -168,16 +169,18 @@ class TiledKernel(Transfers, Kernel):
         t, text = self.tiling, self.text
         if t.early_b:
             self.copy_b()
-        if self.sends_late:
-            self.send_staged(tile + 1)
         text(f"    barrier.wait b{self.c_staged(tile)}")
+        count = 0
         guard, access = "@p3 " if self.some_lanes_store else "", {4: "v4", 2: "v2", 1: "b32"}[self.merge.vector]
         for register, column in self.merge.stores(t.columns):
             if self.merge.ka == 1 and column >= self.used_columns:
                 break
-            text(f"    {guard}st.{access} ur{2 + tile % 2}:rf{self.offset_c}:{4 * column}, r{self.register_of(tile, register)}")
+            text(f"    {guard}st.{access} ur{2 + tile % len(t.c_stages)}:rf{self.offset_c}:{4 * column}, r{self.register_of(tile, register)}")
+            count += 1
             if t.chunks == 1 and len(t.slots) == 2 and register == 0:
                 self.copy_b()       # the first store has waited for the mm of the tile: its slot is free
+        if self.sends_late:         # behind these stores, so that they follow those of the tile before without a gap
+            self.send_staged((tile - 1) % self.tiles, f"wait_thread {count}")
         self.announce_rows(tile)
         if self.sends_late:
             text("    umov {staged}, 1")
@@ -194,17 +197,19 @@ class TiledKernel(Transfers, Kernel):
         if ragged:
             text(f"    usetp.lt up6, {{prev_cols}}, {t.columns}", f"    umov {{c_blocks}}, {full // BANK_BYTES}",
                  f"    @up6 umov {{c_blocks}}, {last // BANK_BYTES}")
-        text(f"    umin {{c_rows}}, {{prev_rows}}, {t.rows}", "    umov {c_to}, {prev_c}", f"    umov {{c_from}}, {t.c_stages[tile % 2]}")
+        if self.last_rows != t.rows:
+            text(f"    umin {{c_rows}}, {{prev_rows}}, {t.rows}")
+        text("    umov {c_to}, {prev_c}", f"    umov {{c_from}}, {t.c_stages[tile % len(t.c_stages)]}")
         self.expect(self.c_staged(tile), Rows("{c_rows}", t.rows, self.last_rows), RowBytes(full, last, "up6" if ragged else None))
 
-    def send_rows(self, tile: int, wait: bool = True) -> None:
-        """A staged tile to the rows of C; ``wait`` for the stores to the staging area."""
+    def send_rows(self, tile: int, wait: str = "wait.thread") -> None:
+        """A staged tile to the rows of C; ``wait`` for the stores to the staging area, if they are not over."""
         if wait:
-            self.text("    wait.thread")
+            self.text(f"    {wait}")
         self.text(f"    copy_rows.global.shared {{c_to}}, {{c_from}}, {{c_blocks}}, b{self.c_staged(tile)}")
 
-    def send_staged(self, tile: int, wait: bool = True) -> None:
-        """Send a tile to the rows of C, if one is staged."""
+    def send_staged(self, tile: int, wait: str = "wait.thread") -> None:
+        """Send a tile to the rows of C, if one is staged; ``wait`` as for ``send_rows``."""
         none = self.text.label("sent")
         self.text("    usetp.eq up2, {staged}, 0", f"    @up2 bra {none}")
         self.send_rows(tile, wait)
@@ -294,8 +299,8 @@ class TiledKernel(Transfers, Kernel):
         c = operands.c + share.row * self.c_pitch + self.result_bytes * share.column
         return {
             "a_to": t.a_stage, "a_to_pitch": t.ab_pitch, "a_from": a, "a_pitch": t.pitch, "a_blocks": t.chunk // BANK_BYTES,
-            "b_to": t.slots[0], "b_to_pitch": t.ab_pitch, "b_blocks": t.chunk // BANK_BYTES, "b_from": b, "b_pitch": t.pitch, "b": b,
-            "c_from_pitch": t.c_pitch, "c_pitch": self.c_pitch, "c_blocks": self.result_bytes * t.columns // BANK_BYTES,
+            "b_to": t.slots[0], "b_to_pitch": t.ab_pitch, "b_blocks": t.chunk * (t.columns if t.contiguous else 1) // BANK_BYTES,
+            "b_cols": t.columns, "b_from": b, "b_pitch": t.pitch, "b": b, "c_rows": t.rows, "c_from_pitch": t.c_pitch, "c_pitch": self.c_pitch, "c_blocks": self.result_bytes * t.columns // BANK_BYTES,
             "c_tile": c, "c_row": c,
             "a_left": row_blocks if t.chunks == 1 else steps, "a_rows_left": share.rows, "a_k": t.chunks, "a_n": column_blocks,
             "b_left": steps, "b_cols_left": share.columns, "b_k": t.chunks, "slot": t.slots[0], "tile": 0, "half": 0, "k_left": t.chunks,
@@ -353,7 +358,7 @@ class TiledKernel(Transfers, Kernel):
     def end(self) -> None:
         """Behind the last step: the last tile, if it is still staged, goes to C."""
         if self.sends_late:
-            self.text.select(("up0",), lambda tile: self.send_staged(not tile))
+            self.select_tile(lambda tile: self.send_staged((tile - 1) % self.tiles))
 
     def step(self) -> None:
         """One chunk of one tile, and the store of the tile before."""
@@ -383,13 +388,12 @@ class TiledKernel(Transfers, Kernel):
         self.text("    usetp.ge up2, {tile}, 2")
         self.text.select(("up2", "up0"), lambda high, low: emit(2 * high + low))
 
-    def next_tile(self) -> None:
+    def next_tile(self) -> list[str]:
         """Number and parity of the next tile."""
         if self.tiles == 2:
-            self.text("    uxor {tile}, {tile}, 1", "    usetp.ne up0, {tile}, 0")
-            return
-        self.text("    uadd {tile}, {tile}, 1", f"    uand {{tile}}, {{tile}}, {self.tiles - 1}",
-                  "    uand {bytes}, {tile}, 1", "    usetp.ne up0, {bytes}, 0")
+            return ["    uxor {tile}, {tile}, 1", "    usetp.ne up0, {tile}, 0"]
+        return ["    uadd {tile}, {tile}, 1", f"    uand {{tile}}, {{tile}}, {self.tiles - 1}",
+                "    uand {bytes}, {tile}, 1", "    usetp.ne up0, {bytes}, 0"]
 
     def copy_next_a(self) -> None:
         """The first mm of a row block has waited for its A: the staging area is free."""
@@ -422,10 +426,11 @@ class TiledKernel(Transfers, Kernel):
         ragged = self.last_columns != columns
         if t.chunks > 1:
             self.next_chunk()
-        text("    umov {prev_c}, {c_tile}", "    umov {prev_cols}, {cols}", "    umov {prev_rows}, {rows}",
-             "    usetp.eq up3, {tile}, {tile}")
-        self.next_tile()
-        text(f"    uadd {{c_tile}}, {{c_tile}}, {self.result_bytes * columns}", f"    usub {{cols}}, {{cols}}, {columns}",
+        before = ["    umov {prev_c}, {c_tile}", "    umov {prev_cols}, {cols}", "    umov {prev_rows}, {rows}",
+                  "    usetp.eq up3, {tile}, {tile}"]
+        # In turns with those of the next tile, each of which takes the result of the one before.
+        text(*(line for pair in zip_longest(self.next_tile(), before) for line in pair if line))
+        text(f"    usub {{cols}}, {{cols}}, {columns}", f"    uadd {{c_tile}}, {{c_tile}}, {self.result_bytes * columns}",
              "    usetp.gt up2, {cols}, 0", f"    @up2 bra {self.same_rows_begin()}")
         if self.b_rows and self.b_rows.narrow:
             text(f"    uand {{b_low}}, {{b}}, {BANK_BYTES - 1}")

@@ -124,7 +124,7 @@ def random_word(row, rng, corner):
             values |= dict.fromkeys(unused, 0)
         if not values.get("modifiers.copy.has_barrier", 1):
             values["modifiers.copy.barrier"] = 0
-        values |= {name: value.value for name, value in row.fixed.items()}
+        values |= {name: getattr(value, "value", value) for name, value in row.fixed.items()}
         for slot in slots:
             if isinstance(slot, Flags):
                 values[slot.field] = int(rng.integers(FIELDS[slot.field].mask + 1))
@@ -145,7 +145,8 @@ def test_round_trip_of_every_instruction(row):
     words = [random_word(row, rng, corner=count % 2) for count in range(60)]
     texts = [disassemble_word(word) for word in words]
     assert not any(text.startswith(".word") for text in texts)
-    assert all(text.split()[text.startswith("@")].startswith(row.mnemonic) for text in texts)
+    names = (row.mnemonic, "wait.thread") if row.mnemonic == "wait_thread" else row.mnemonic        # with 0 the two are one
+    assert all(text.split()[text.startswith("@")].startswith(names) for text in texts)
     assert assemble("\n".join(texts)).words == words
     assert assemble(disassemble(words)).words == words
 

@@ -128,7 +128,7 @@ class FrontBench(Bench):
         self._groups_before = None
         self._held_before = None
         self.groups_move = True
-        self._busy_before = 0
+        self._busy_before = self._in_flight_before = 0
         self.copies_may_end = True
         self.model = FrontModel(self.cfg)
 
@@ -226,11 +226,16 @@ class FrontBench(Bench):
             self._observe_groups(self.groups[number] if leaves and number < len(self.groups) else None)
         waits = self.waits[number] if number < len(self.waits) else None        # None: not known
         busy, self._busy_before = self._busy_before, self._busy()
-        if leaves and waits:        # what it waits for was over a cycle before
+        in_flight, self._in_flight_before = self._in_flight_before, self.in_flight["thread"]
+        unfinished, awaited = (waits or 0) >> len(WaitUnit), (waits or 0) & (1 << len(WaitUnit)) - 1
+        if leaves and unfinished:
+            assert in_flight + ("thread" in refused) <= unfinished, "wait_thread must wait"
+            awaited &= ~(1 << WaitUnit.THREAD.value)
+        if leaves and awaited:        # what it waits for was over a cycle before
             at_gate = sum(1 << unit.value for unit in (WaitUnit.THREAD, WaitUnit.MATRIX) if tokens or unit.name.lower() in refused)
-            assert not busy & waits, "wait must wait"
-            assert not tokens or at_gate & ~waits, "wait must wait for an operation without tokens"
-            assert tokens or not at_gate & waits, "wait must wait for an operation that its unit refuses"
+            assert not busy & awaited, "wait must wait"
+            assert not tokens or at_gate & ~awaited, "wait must wait for an operation without tokens"
+            assert tokens or not at_gate & awaited, "wait must wait for an operation that its unit refuses"
         for shown, stalls, unit in ((thread, tokens or "thread" in refused, WaitUnit.THREAD),
                                     (copy, barrier or "copy" in refused, WaitUnit.COPY)):
             assert shown or not stalls, "a stall must have a reason"

@@ -133,8 +133,8 @@ async def exercise(dut, instructions, finish, flagged=0.1):
         dut.thread_done.value, dut.matrix_done.value = int(ends[False]), int(ends[True])
         await ReadOnly()
         empty = [not held and not (model.waits and model.waits[1] == unit) for unit, held in enumerate((model.thread, model.matrix))]
-        found = [bool(signal.value) for signal in (dut.free, dut.waiting, dut.i__ready, dut.thread_empty, dut.matrix_empty)]
-        expected = [model.is_free, bool(model.waits), is_open, *empty]
+        found = [int(signal.value) for signal in (dut.free, dut.waiting, dut.i__ready, dut.thread_empty, dut.matrix_empty, dut.thread_left)]
+        expected = [model.is_free, bool(model.waits), is_open, *empty, len(model.thread) + bool(model.waits and not model.waits[1])]
         assert found == expected, f"{model.waits}: {found}, not {expected}; {model.thread}, {model.matrix}"
         assert not model.is_free or model.free(*model.waits), "free must mean free"
         added = model.waits[0]["factor"] if add and model.waits[1] else 0

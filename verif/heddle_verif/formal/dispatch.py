@@ -60,6 +60,7 @@ class _AnyScoreboard(issue_queue.Scoreboard):
         m.d.comb += [self.matrix_hold.eq(AnySeq(1)), Assume(~self.matrix_hold | holds | self.add),
                      self.i.ready.eq(~self.waiting | self.add), self.free.eq(AnySeq(1)), Assume(self.free <= self.waiting),
                      Assume(~stays | self.free), self.thread_empty.eq(AnySeq(1)), self.matrix_empty.eq(AnySeq(1)),
+                     self.thread_left.eq(AnySeq(len(self.thread_left))), Assume((self.thread_left == 0) == self.thread_empty),
                      Assume(~(self.waiting & self.thread_empty & self.matrix_empty))]
         m.d.sync += [stays.eq(self.free & ~self.add & ~self.clear), holds.eq(self.matrix_hold)]
         with m.If(self.i.ready):
@@ -181,8 +182,10 @@ class DispatchSpec(Component):
     def _waits(self, m, dut, instruction):
         """What ``wait`` waits for: operations in the queue and in flight, and what the units say; without a guard."""
         units, status, word, busy = dut.units, self._queue.status, instruction.word, Signal(len(WaitUnit))
+        unfinished = word.modifiers.wait.unfinished
         m.d.sync += [
-            busy[WaitUnit.THREAD.value].eq(~status.thread_empty | units.thread_busy | units.writes_pending),
+            busy[WaitUnit.THREAD.value].eq(Mux(unfinished == 0, ~status.thread_empty | units.thread_busy | units.writes_pending,
+                                               status.thread_left > unfinished)),
             busy[WaitUnit.COPY.value].eq(units.copy_busy), busy[WaitUnit.MATRIX.value].eq(~status.matrix_empty | units.matrix_busy),
         ]
         leaves = self._leave & (word.opcode == Opcode.WAIT) & (word.guard == GUARD_ALWAYS) & ~word.guard_negate

@@ -73,6 +73,7 @@ class TokensSpec(Component):
             Assert(~(thread["holds"] & matrix["holds"]) | hold),
             Assert(dut.waiting == waiting), Assert(dut.i.ready == (~waiting | dut.add)), Assert(dut.free | ~alone),
             Assert(dut.thread_empty == ((thread["count"] == 0) & ~(waiting & ~for_matrix))),
+            Assert(dut.thread_left == thread["count"] + (waiting & ~for_matrix)),
             Assert(dut.matrix_empty == ((matrix["count"] == 0) & ~(waiting & for_matrix))),
             Cover(waiting & uses & thread["holds"] & for_matrix & ~dut.free),
             Cover(waiting & uses & matrix["holds"] & ~for_matrix & ~dut.free),

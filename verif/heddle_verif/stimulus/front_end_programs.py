@@ -179,7 +179,8 @@ class ProgramGenerator:
 
     def wait(self):
         units = "".join(f".{unit}" for unit in ("thread", "copy", "matrix") if self.random.random() < 0.4)
-        self.text(f"{self.guard('up', 0.8)}wait{units}")
+        wait = f"wait{units}" if self.random.random() < 0.6 else f"wait_thread {self.random.choice((0, 1, 2, 3, 5, 31))}"
+        self.text(f"{self.guard('up', 0.8)}{wait}")
 
     def barrier(self):
         barrier = self.random.randrange(BARRIERS)

@@ -251,6 +251,9 @@ class ExecutableGenerator(StoreGroupTexts, ProgramGenerator):
             super().thread_special()
 
     def wait(self):
+        if self.random.random() < 0.3:          # what is then over depends on the instructions before: taken as nothing
+            self.text(f"wait_thread {self.random.randrange(1, 8)}")
+            return
         units = [unit for unit in ("thread", "copy", "matrix") if self.random.random() < 0.4]
         self.text("wait" + "".join(f".{unit}" for unit in units))
         self.races.wait(*units)

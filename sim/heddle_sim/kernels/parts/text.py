@@ -1,9 +1,57 @@
 """Text of a kernel, written piece by piece."""
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Self
 
-__all__ = ["KernelText"]
+__all__ = ["KernelText", "shortened"]
+
+_BRANCH = re.compile(r"(?:@(!?)(up\d+) )?bra ([A-Za-z_]\w*)")
+
+
+def shortened(lines: Sequence[str]) -> list[str]:
+    """The same program with fewer branches taken: a branch to a branch goes to its target, one to the next line is left out, and a
+    branch around another one becomes that one with the opposite guard."""
+    while (better := _shorter(lines)) != lines:
+        lines = better
+    return list(lines)
+
+
+def _shorter(lines: Sequence[str]) -> list[str]:
+    lines = [line.strip() for line in lines]
+    behind = {}             # labels: the first line behind them
+    for index, line in enumerate(lines):
+        if line.endswith(":"):
+            behind[line[:-1]] = next((other for other in lines[index:] if not other.endswith(":")), "")
+    kept, index = [], 0
+    while index < len(lines):
+        line = lines[index]
+        branch = _BRANCH.fullmatch(line)
+        if branch:
+            following = _labels(lines, index + 1)
+            onward = _BRANCH.fullmatch(behind.get(branch[3], ""))
+            around = _BRANCH.fullmatch(lines[index + 1]) if index + 1 < len(lines) else None
+            if branch[3] in following:
+                index += 1
+                continue
+            if onward and not onward[2] and onward[3] != branch[3]:
+                line = line[:branch.start(3)] + onward[3]
+            elif branch[2] and around and not around[2] and branch[3] in _labels(lines, index + 2):
+                line = f"@{'' if branch[1] else '!'}{branch[2]} bra {around[3]}"
+                index += 1
+        kept.append(line)
+        index += 1
+    return [line if line.endswith(":") else f"    {line}" for line in kept]
+
+
+def _labels(lines: Sequence[str], index: int) -> set[str]:
+    """Labels from a line up to the next instruction."""
+    found = set()
+    for line in lines[index:]:
+        if not line.endswith(":"):
+            break
+        found.add(line[:-1])
+    return found
 
 
 class KernelText:
@@ -33,7 +81,7 @@ class KernelText:
     @property
     def instructions(self) -> int:
         """Instructions so far."""
-        return sum(not line.endswith(":") for line in self._lines)
+        return sum(not line.endswith(":") for line in shortened(self._lines))
 
     def label(self, stem: str) -> str:
         """A label that is used nowhere else."""
@@ -58,4 +106,4 @@ class KernelText:
         self._select(predicates[1:], emit, (*chosen, True), end)
 
     def __str__(self) -> str:
-        return "\n".join(self._lines) + "\n"
+        return "\n".join(shortened(self._lines)) + "\n"

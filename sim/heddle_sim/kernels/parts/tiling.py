@@ -124,6 +124,13 @@ class Tiling(SharedAreas):
         """Staging areas of C."""
         return len(set(self.c_stages))
 
+    def with_stages(self, count: int, shared: int) -> Self:
+        """With ``count`` staging areas of C, if ``shared`` bytes are enough for them; else the same."""
+        first, size = min(self.c_stages), self.rows * self.c_pitch
+        if first + count * size > shared:
+            return self
+        return replace(self, c_stages=tuple(first + size * index for index in range(count)))
+
     def with_all_columns(self, column_blocks: int, shared: int) -> Self | None:
         """With a slot for each block of columns of B, if ``shared`` bytes are enough for them; else None."""
         slot = self.slots[1]

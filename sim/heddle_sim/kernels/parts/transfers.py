@@ -11,7 +11,7 @@ from .tiling import Tiling, round_up
 
 __all__ = ["A_STAGED", "B_COPIED", "C_STAGED", "RowBytes", "Rows", "Transfers"]
 
-A_STAGED, B_COPIED, C_STAGED = 0, (1, 6, 7), (2, 3)     # barriers; of B and C one for each slot and stage
+A_STAGED, B_COPIED, C_STAGED = 0, (1, 6, 7), (2, 3, 4, 5)     # barriers; of B and C one for each slot and stage
 
 
 class Rows(NamedTuple):
@@ -43,6 +43,9 @@ class Transfers:
         """Tell a barrier the bytes of ``rows`` (``Rows``) of ``row_bytes`` (``RowBytes``); without a barrier they stand in ``bytes``."""
         text = self.text
         ragged = rows.last != rows.full
+        if barrier is not None and not ragged and not row_bytes.where:
+            text(f"    barrier.expect b{barrier}, {rows.full * row_bytes.full}")
+            return
 
         def choose(nbytes: int) -> None:
             text(f"    umov {{bytes}}, {rows.full * nbytes}")
@@ -106,14 +109,16 @@ class Transfers:
             self.b_rows.copy(text, t, lambda: self.issue_b("rows"))
             return
         done = text.label("b_copied")
-        text("    usetp.le up2, {b_left}, 0", f"    @up2 bra {done}", "    usub {b_left}, {b_left}, 1",
-             f"    umin {{b_cols}}, {{b_cols_left}}, {t.columns}")
+        text("    usetp.le up2, {b_left}, 0", f"    @up2 bra {done}", "    usub {b_left}, {b_left}, 1")
+        ragged = self.last_columns != t.columns         # otherwise ``arguments`` has the number of columns and of blocks
+        if ragged:
+            text(f"    umin {{b_cols}}, {{b_cols_left}}, {t.columns}")
         chunked = t.chunks > 1
         if chunked:
             self.chunk_blocks("{b_k}", "{b_blocks}")
         self.expect(None, Rows("{b_cols}", t.columns, self.last_columns), self.chunk_bytes())
         copy = "block" if t.contiguous else "rows"
-        if t.contiguous:
+        if t.contiguous and ragged:
             text("    ushr {b_blocks}, {bytes}, 4")
         self.issue_b(copy)
         if chunked:
