@@ -171,7 +171,8 @@ def test_left_out_keys_have_the_defaults_of_config(tmp_path):
     path.write_text("threads = 8\n")
     base, mine = load_config("base").as_dict(), load_config(path).as_dict()
     differing = {key for key in base if base[key] != mine[key]}
-    assert differing == {"name", "threads", "axi_writes", "thread_queue", "tensors", "copy_within", "l2_kib", "reductions", "reduction_floats", "rnn"}
+    assert differing == {"name", "threads", "axi_writes", "thread_queue", "tensors",
+                         "copy_within", "l2_kib", "reductions", "reduction_floats", "rnn"}
 
 
 def test_a_file_extends_a_preset(tmp_path):

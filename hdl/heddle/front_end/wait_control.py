@@ -120,7 +120,8 @@ class WaitControl(Component):
         units, unfinished = word.modifiers.wait.units, word.modifiers.wait.unfinished
         busy = Signal(3)
         m.d.comb += [
-            busy[WaitUnit.THREAD.value].eq(Mux(unfinished.any(), self.queue.thread_left > unfinished, self._thread_busy)), busy[WaitUnit.MATRIX.value].eq(self._matrix_busy),
+            busy[WaitUnit.THREAD.value].eq(Mux(unfinished.any(), self.queue.thread_left > unfinished, self._thread_busy)),
+            busy[WaitUnit.MATRIX.value].eq(self._matrix_busy),
             busy[WaitUnit.COPY.value].eq(self.units.copy_busy),
             self.waiting.thread.eq(~self.passes & self.guarded & (busy & units)[WaitUnit.THREAD.value]),
             self.waiting.copy.eq(~self.passes & self.guarded & (busy & units)[WaitUnit.COPY.value]),

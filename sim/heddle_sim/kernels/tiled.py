@@ -175,7 +175,8 @@ class TiledKernel(Transfers, Kernel):
         for register, column in self.merge.stores(t.columns):
             if self.merge.ka == 1 and column >= self.used_columns:
                 break
-            text(f"    {guard}st.{access} ur{2 + tile % len(t.c_stages)}:rf{self.offset_c}:{4 * column}, r{self.register_of(tile, register)}")
+            segment = 2 + tile % len(t.c_stages)
+            text(f"    {guard}st.{access} ur{segment}:rf{self.offset_c}:{4 * column}, r{self.register_of(tile, register)}")
             count += 1
             if t.chunks == 1 and len(t.slots) == 2 and register == 0:
                 self.copy_b()       # the first store has waited for the mm of the tile: its slot is free
@@ -300,7 +301,8 @@ class TiledKernel(Transfers, Kernel):
         return {
             "a_to": t.a_stage, "a_to_pitch": t.ab_pitch, "a_from": a, "a_pitch": t.pitch, "a_blocks": t.chunk // BANK_BYTES,
             "b_to": t.slots[0], "b_to_pitch": t.ab_pitch, "b_blocks": t.chunk * (t.columns if t.contiguous else 1) // BANK_BYTES,
-            "b_cols": t.columns, "b_from": b, "b_pitch": t.pitch, "b": b, "c_rows": t.rows, "c_from_pitch": t.c_pitch, "c_pitch": self.c_pitch, "c_blocks": self.result_bytes * t.columns // BANK_BYTES,
+            "b_cols": t.columns, "b_from": b, "b_pitch": t.pitch, "b": b,
+            "c_rows": t.rows, "c_from_pitch": t.c_pitch, "c_pitch": self.c_pitch, "c_blocks": self.result_bytes * t.columns // BANK_BYTES,
             "c_tile": c, "c_row": c,
             "a_left": row_blocks if t.chunks == 1 else steps, "a_rows_left": share.rows, "a_k": t.chunks, "a_n": column_blocks,
             "b_left": steps, "b_cols_left": share.columns, "b_k": t.chunks, "slot": t.slots[0], "tile": 0, "half": 0, "k_left": t.chunks,

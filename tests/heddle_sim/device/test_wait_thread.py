@@ -25,7 +25,7 @@ def program(unfinished, delay):
 def test_stores_before_the_last_instructions_are_over(model):
     with Device("tiny", simulator=model, memory_bytes=1 << 16) as device:
         for delay in (0, 1):
-            for unfinished in range(0, 9):
+            for unfinished in range(9):
                 device.memory.write(4096, np.zeros(64 * STORES, np.uint8))
                 text, last = program(unfinished, delay)
                 device.run(text)
