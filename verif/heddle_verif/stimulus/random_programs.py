@@ -15,6 +15,7 @@ OFFSETS = 4                         # registers of offsets in each register file
 FIRST_COPY_UNIFORM = 36             # this and above hold operands of copies and bases of segments
 BESIDE_ITEMS, LEAST_ITEMS = 90, 110     # instructions of a program before the results: beside the random ones, and random ones at least
 OTHER_RESULTS = PRODUCT_REGISTERS // 4 + UNIFORM_REGISTERS * 5 // 4 + 40     # instructions that store all but factor registers
+MOST_FACTORS = 256                  # factor registers that the end stores: each store of all threads takes hundreds of cycles
 SEGMENTS_IN_LOOPS = (14, 15)        # defined by each instruction that uses them; the others only outside of blocks
 
 
@@ -77,9 +78,9 @@ class ExecutableGenerator(StoreGroupTexts, ProgramGenerator):
             self.load(Width.V4)
 
     def _stored_factors(self):
-        """Factor registers that the end stores: all, or where the instruction memory has no room for that a part of them, drawn."""
+        """Factor registers that the end stores: all, or a part of them, drawn, where they are many or the instruction memory has no room."""
         words, factors = self.cfg.instruction_words, self.cfg.factor_registers
-        count = min(factors, (words - BESIDE_ITEMS - min(LEAST_ITEMS, words // 8) - OTHER_RESULTS) * 4 // 5 // 4 * 4)
+        count = min(factors, MOST_FACTORS, (words - BESIDE_ITEMS - min(LEAST_ITEMS, words // 8) - OTHER_RESULTS) * 4 // 5 // 4 * 4)
         first = self.random.randrange(0, factors - count + 1, 4) if count < factors else 0
         return range(FIRST_FACTOR_REGISTER + first, FIRST_FACTOR_REGISTER + first + count)
 
