@@ -73,7 +73,8 @@ class RequestCheck(Component):
 
     *Throughput*: one operation per cycle.
 
-    *Back-pressure*: ``i_operation.ready`` depends combinationally on ``stop`` and on ``ready`` of the selected output.
+    *Back-pressure*: ``i_operation.ready`` depends combinationally on ``stop`` and on ``ready`` of the selected output, but not of
+    ``o_failure``: the next operation is accepted a cycle after an error.
 
     *Reset*: drops the operation being checked.
 
@@ -110,22 +111,31 @@ class RequestCheck(Component):
         for transfers in (self.o_load, self.o_store):
             self._transfer(m, transfers.payload, checked)
         with m.If(self.i_operation.ready):
-            m.d.sync += [valid.eq(self.i_operation.valid), operation.eq(self.i_operation.payload)]
+            m.d.sync += operation.eq(self.i_operation.payload)
         return m
 
     def _act(self, m, valid, failed, some, ways):
         """Report the error of the operation, pass it on, or drop it."""
         decided = [(self.o_failure, failed), *((port, some & ~failed & way) for port, way in ways)]
         leaves, nothing = Signal(), Signal(name="moves_nothing")
+        reported = Signal()
         chosen = [Signal(name=name) for name in ("fails", "loads", "stores", "copies_within")[:len(decided)]]
-        m.d.comb += leaves.eq(self.stop | nothing | any_of(way & port.ready for way, (port, _) in zip(chosen, decided)))
+        # An operation that fails leaves a cycle after its error: ``ready`` of errors is late in the cycle.
+        m.d.comb += [
+            leaves.eq(self.stop | nothing | any_of(way & port.ready for way, (port, _) in zip(chosen[1:], decided[1:]))),
+            reported.eq(chosen[0] & self.o_failure.ready & ~self.stop),
+        ]
         outcomes = [(nothing, ~some & ~failed), *((way, condition) for way, (_, condition) in zip(chosen, decided))]
         m.d.comb += [outcome.eq(valid & condition) for outcome, condition in outcomes]
         m.d.comb += [port.valid.eq(way & ~self.stop) for way, (port, _) in zip(chosen, decided)]
         m.d.comb += [
             self.i_operation.ready.eq(~valid | leaves),
-            self.completed.eq(valid & (self.stop | nothing | (chosen[0] & self.o_failure.ready))),
+            self.completed.eq((valid & (self.stop | nothing)) | reported),
         ]
+        with m.If(self.i_operation.ready):
+            m.d.sync += valid.eq(self.i_operation.valid)
+        with m.Elif(reported):
+            m.d.sync += valid.eq(0)
 
     def _kinds(self, operation):
         """Whether an operation is a load or prefetch, a copy within a memory, a prefetch; constants for absent kinds."""

@@ -1,6 +1,6 @@
 """Rule checks of tensor copies: the first rule of ``RULES`` that a request or its descriptor breaks [S1.4]."""
 
-from amaranth.hdl import Array, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib.wiring import Component, In, Out, Signature
 
 from ..isa.encoding import Swizzle
@@ -183,10 +183,7 @@ class RequestChecks(Component):
         uneven = self.row_bytes[:4].any()
         wide = ~sliced & (descriptor.swizzle != Swizzle.NONE.value) & (self.row_bytes > span)
         coordinate = request.coordinates[0]
-        violation = Signal(violation_layout)
-        # The last rule (room in shared memory) needs ``bytes``, the last result; its value is the default of the others.
-        m.d.comb += violation.value.eq(request.shared_address)
-        _first(m, violation, 0, [
+        rules = [
             (ErrorCode.AXI_READ, request.descriptor_error, request.descriptor_address),
             (ErrorCode.TENSOR_DESCRIPTOR_ADDRESS, no_descriptor(self.cfg, request.descriptor_address), request.descriptor_address),
             (ErrorCode.TENSOR_MODE, ~is_one_of(descriptor.mode, modes), descriptor.mode),
@@ -207,17 +204,21 @@ class RequestChecks(Component):
             (ErrorCode.TENSOR_REDUCTION, undefined_reduction(m, request.reduction, descriptor.format), request.reduction),
             (ErrorCode.TENSOR_SHARED_ADDRESS, ~request.prefetch & request.shared_address[:SHARED_ALIGNMENT.bit_length() - 1].any(),
              request.shared_address),
-        ])
-        kept, moves = Signal(violation_layout, reset_less=True), Signal(reset_less=True)
-        with m.If(self.keep):
-            m.d.sync += [kept.eq(violation), moves.eq(~request.prefetch)]
-        no_room = Signal()
-        m.d.comb += [
-            no_room.eq(moves & (kept.value + self.bytes > self.cfg.shared_bytes)),
-            self.o.eq(kept), self.failed.eq((kept.code != NO_VIOLATION) | no_room),
         ]
-        with m.If((kept.code == NO_VIOLATION) & no_room):
-            m.d.comb += self.o.code.eq(ErrorCode.TENSOR_SHARED_RANGE.value)
+        # Every rule has a register; the first broken one is found behind them.
+        broken = Signal(len(rules), reset_less=True)
+        values = [Signal.like(Value.cast(value), name=f"value_{number}", reset_less=True) for number, (_, _, value) in enumerate(rules)]
+        address, moves = Signal.like(request.shared_address, reset_less=True), Signal(reset_less=True)
+        with m.If(self.keep):
+            m.d.sync += [broken.eq(Cat(Value.cast(condition).any() for _, condition, _ in rules)),
+                         *(register.eq(Value.cast(value)) for register, (_, _, value) in zip(values, rules, strict=True)),
+                         address.eq(request.shared_address), moves.eq(~request.prefetch)]
+        no_room = Signal()
+        m.d.comb += [no_room.eq(moves & (address + self.bytes > self.cfg.shared_bytes)), self.failed.eq(broken.any() | no_room)]
+        _first(m, self.o, 0, [
+            *((code, bit, value) for (code, _, _), bit, value in zip(rules, broken, values, strict=True)),
+            (ErrorCode.TENSOR_SHARED_RANGE, no_room, address),      # needs ``bytes``, the last result
+        ])
         return m
 
     def _outside(self, address, alignment):

@@ -109,8 +109,7 @@ class Tmau(Component):
     memories are ready. One operation per cycle.
 
     *Back-pressure*: ``global_port.read_data.ready`` depends combinationally on ``bank_write.request.ready``, with a register slice on
-    registers only. ``i_operation.ready`` depends on registers and ``stop``. For an operation that fails its check it also depends on the
-    errors of the engines, and thereby on ``bank_write.written``. ``i_tensor.ready`` also depends on its payload.
+    registers only. ``i_operation.ready`` depends on registers and ``stop``. ``i_tensor.ready`` also depends on its payload.
 
     *Register slices*: ``cfg.tmau_slices`` of them before the load engine, and as many behind the read requests of the store engine.
 
@@ -184,7 +183,9 @@ class Tmau(Component):
         m.d.sync += self.events.copy_bank_conflicts.eq(~self.bank_read.request.ready | ~self.bank_write.request.ready)
         self._errors(m, load.o_failure, store.o_failure, check.o_failure, *([tensors.o_failure] if tensors else []),
                      *([mover.o_failure] if mover else []), *([load.o_multicast_failure] if self.cfg.multicast else []))
-        counting = self._count(m, check.completed, load_discarded, store_discarded, load.completed, store.completed.any(),
+        ended = Signal(name="check_ended")          # a cycle later: errors are accepted late in the cycle
+        m.d.sync += ended.eq(check.completed)
+        counting = ended | self._count(m, ended, load_discarded, store_discarded, load.completed, store.completed.any(),
                                *([load.prefetched] if self.cfg.prefetches else []), *(tensors.dropped if tensors else []),
                                *(mover.completed if mover else []))
         m.d.comb += self.busy.eq(check.busy | load_waiting | store_waiting | load.busy | store.busy | arrivals.busy
