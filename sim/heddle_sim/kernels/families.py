@@ -24,6 +24,7 @@ from .recurrent import EngineKernel, EngineRun, FactorKernel, FactorLoad
 from .resident import ResidentKernel
 from .split import SplitKernel
 from .streaming import StreamingKernel
+from .swapped import SwappedKernel
 from .tiled import TiledKernel
 
 __all__ = ["FAMILIES"]
@@ -32,6 +33,7 @@ FAMILIES: dict[type[Problem], list[type[Kernel]]] = {
     MatmulProblem: [
         ResidentKernel,
         StreamingKernel,
+        SwappedKernel,
         SplitKernel,
         TiledKernel,
     ],

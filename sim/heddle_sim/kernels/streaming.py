@@ -83,12 +83,17 @@ class StreamingKernel(Kernel):
         merge, share = tiling.merge, max(tiling.shares, key=lambda part: part.columns)
         tiles = -(-share.columns // tiling.columns)
         mm = matrix_cycles(cfg, merge, -(-share.columns // tiles), tiling.k, passes)
-        loads, stores = loading_cycles(cfg, merge, tiling.k), storing_cycles(cfg, merge, tiling.columns)
+        loads, stores = loading_cycles(cfg, merge, tiling.k), cls.storing(cfg, tiling)
         a, b = (count * tiling.pitch / cfg.axi_bytes for count in (share.rows, share.columns / tiles))
         bus = REQUEST_CYCLES + a + tiles * b + mm
         matrix = REQUEST_CYCLES + max(a + b, a / len(tiling.parts) + loads) + tiles * mm
         threads = REQUEST_CYCLES + a + b + tiles * (stores + _STREAM_STEP)
         return round(max(bus, matrix, threads) + stores + _RESULTS)
+
+    @staticmethod
+    def storing(cfg: Config, tiling: StreamTiling) -> int:
+        """Cycles of the stores of a tile."""
+        return storing_cycles(cfg, tiling.merge, tiling.columns)
 
     @classmethod
     def cuts(cls, cfg: Config, problem: MatmulProblem) -> Iterator[Self]:
@@ -102,25 +107,32 @@ class StreamingKernel(Kernel):
         t = self.tiling
         tiles = -(-share.columns // t.columns)
         first, last = min(t.columns, share.columns), share.columns - (tiles - 1) * t.columns
-        blocks, blocks_last = (-(-4 * columns // BANK_BYTES) for columns in (t.columns, last))
-        c_pitch = round_up(4 * t.n, BANK_BYTES)
-        values = {
-            "c_blocks": blocks, "c_rows": share.rows, "c_blocks_last": blocks_last, "c_rows_last": share.rows,
+        values = self.result_arguments(operands, share, last) | {
             "b_blocks": t.pitch // BANK_BYTES, "b_columns": t.columns, "b_blocks_last": t.pitch // BANK_BYTES, "b_columns_last": last,
-            "c_bytes": share.rows * blocks * BANK_BYTES, "c_bytes_last": share.rows * blocks_last * BANK_BYTES,
             "b_bytes": t.columns * t.pitch, "b_bytes_last": last * t.pitch, "columns": first, "columns_last": last,
             "columns_second": max(0, min(t.columns, share.columns - t.columns)),
             "a_to": t.a_stage, "a_to_pitch": t.ab_pitch, "a_from": operands.a + share.row * t.pitch, "a_pitch": t.pitch,
             "a_blocks": t.parts[0].nbytes // BANK_BYTES, "a_rows": share.rows, "a_bytes": share.rows * t.parts[0].nbytes,
             "a_bytes_last": share.rows * t.parts[-1].nbytes,
             "b_from": operands.b + share.column * t.pitch, "b_pitch": t.pitch,
-            "c_to": operands.c + share.row * c_pitch + 4 * share.column, "c_pitch": c_pitch, "b_left": tiles, "left": tiles - 1,
+            "b_left": tiles, "left": tiles - 1,
         }
         for slot, place in enumerate(t.slots):
             values |= {f"b_to_{slot}": place, f"b_to_pitch_{slot}": t.ab_pitch}
         for stage, place in enumerate(t.c_stages):
             values |= {f"c_from_{stage}": place, f"c_from_pitch_{stage}": t.c_pitch}
         return values
+
+    def result_arguments(self, operands: Operands, share: Share, last: int) -> dict[str, int]:
+        """Of ``arguments`` those of the copies of C; the last tile has ``last`` columns."""
+        t = self.tiling
+        blocks, blocks_last = (-(-4 * columns // BANK_BYTES) for columns in (t.columns, last))
+        c_pitch = round_up(4 * t.n, BANK_BYTES)
+        return {
+            "c_blocks": blocks, "c_rows": share.rows, "c_blocks_last": blocks_last, "c_rows_last": share.rows,
+            "c_bytes": share.rows * blocks * BANK_BYTES, "c_bytes_last": share.rows * blocks_last * BANK_BYTES,
+            "c_to": operands.c + share.row * c_pitch + 4 * share.column, "c_pitch": c_pitch,
+        }
 
     def launches(self, operands: Operands = None) -> list[Launch]:
         """One ``Launch``: the values of the uniform registers at the doorbell are those with which core 0 begins."""
@@ -151,7 +163,7 @@ class StreamingKernel(Kernel):
             text(*itertools.islice(places, 4))
         text(*places, f"    segment.shared.b8.d1 ur0, {t.a_stage}", "    segment.shared.b8.d1 ur1, 0")
         self.first_tiles()
-        merge.write_result_offset(text, self.offset_c, self.thread_number, t.c_pitch, scratch)
+        self.write_result_offset()
         self.some_lanes_store = merge.write_result_lanes(text, 3, self.thread_number, scratch)
         text(*(f"    segment.shared.b8.d1 ur{2 + stage}, {place}" for stage, place in enumerate(t.c_stages)))
         self.next_tile()
@@ -302,13 +314,27 @@ class StreamingKernel(Kernel):
         tile: then its slot is free."""
         t, text, stage = self.tiling, self.text, slot % 2
         text(f"    barrier.wait b{_C_STAGED[stage]}")
-        guard, access = "@p3 " if self.some_lanes_store else "", {4: "v4", 2: "v2", 1: "b32"}[self.merge.vector]
-        for index, (register, column) in enumerate(self.merge.stores(t.columns)):
-            text(f"    {guard}st.{access} ur{2 + stage}:rf{self.offset_c}:{4 * column}, r{slot * t.distance + register}")
+        guard = "@p3 " if self.some_lanes_store else ""
+        for index, (access, place, register) in enumerate(self.result_stores()):
+            text(f"    {guard}st.{access} ur{2 + stage}:rf{self.offset_c}:{place}, r{slot * t.distance + register}")
             if index == 0:
                 self.copy_b(slot)
         cases = [("@up1 ", "_last"), ("@!up1 ", "")] if t.ragged else [("", "")]
         text(*(f"    {case}barrier.expect b{_C_STAGED[stage]}, {{c_bytes{which}}}" for case, which in cases), "    wait.thread",
              *(f"    {case}copy_rows.global.shared {{c_to}}, {{c_from_{stage}}}, {{c_blocks{which}}}, b{_C_STAGED[stage]}"
                for case, which in cases),
-             f"    uadd {{c_to}}, {{c_to}}, {4 * t.columns}")
+             f"    uadd {{c_to}}, {{c_to}}, {self.result_step}")
+
+    def write_result_offset(self) -> None:
+        """Tell each thread its place in a staged tile."""
+        self.merge.write_result_offset(self.text, self.offset_c, self.thread_number, self.tiling.c_pitch, self.scratch)
+
+    def result_stores(self) -> list[tuple[str, int, int]]:
+        """Access, byte behind the thread's place and first register of each store of a tile."""
+        access = {4: "v4", 2: "v2", 1: "b32"}[self.merge.vector]
+        return [(access, 4 * column, register) for register, column in self.merge.stores(self.tiling.columns)]
+
+    @property
+    def result_step(self) -> int:
+        """Bytes from one tile to the next in C."""
+        return 4 * self.tiling.columns

@@ -8,15 +8,17 @@ import pytest
 from heddle import load_config
 from heddle.config import ConfigError
 from heddle_sim import Device
-from heddle_sim.kernels import split
+from heddle_sim.kernels import split, swapped
 from heddle_sim.kernels.parts.cost import bus_cycles
 from heddle_sim.kernels.parts.merges import MERGES, Merge
 from heddle_sim.kernels.parts.stream_tiling import StreamTiling
 from heddle_sim.kernels.parts.tiling import Tiling
 from heddle_sim.kernels.planner import candidates, plan, preferred
-from heddle_sim.kernels.problem import MatmulProblem, Schedule
+from heddle_sim.kernels.problem import Layout, MatmulProblem, Schedule
 from heddle_sim.kernels.split import SplitKernel
 from heddle_sim.kernels.streaming import StreamingKernel
+from heddle_sim.kernels.swapped import SwappedKernel
+from heddle_sim.kernels.tiled import TiledKernel
 
 TINY = load_config("tiny")
 PAIRS = [(ka, kb) for ka in MERGES for kb in MERGES if (ka > 1) + (ka > 2) + (kb > 1) + (kb > 2) <= 3]     # groups of at most 8 lanes
@@ -83,6 +85,28 @@ def test_rows_that_fill_no_tile(device, monkeypatch):
         assert type(plan(TINY, MatmulProblem(m, n, k, schedule=schedule))) is SplitKernel
         check(device, m, n, k, ka=1, kb=1, order=schedule.order)
     check(device, 18, 19, 51, WORDS, ka=1, kb=1)
+
+
+@pytest.mark.parametrize("ka, kb", PAIRS)
+def test_few_columns(device, ka, kb, monkeypatch):
+    """All columns in one tile: the product of the transposes. Rows for less than one, one, and more tiles than there are slots."""
+    monkeypatch.setattr(swapped, "_GAIN", math.inf)
+    columns = Merge(TINY.threads, TINY.dot, ka, kb).rows
+    shapes = [(9, columns, 64), (16, 1, 5), (25, columns, 100), (47, max(1, columns - 1), 130), (191, 1, 33)]
+    for index, (m, n, k) in enumerate(shapes):
+        schedule = Schedule(ka, kb, ("k-outer", "column-outer")[index % 2])
+        assert type(plan(TINY, MatmulProblem(m, n, k, schedule=schedule))) is SwappedKernel
+        check(device, m, n, k, ka=ka, kb=kb, order=schedule.order)
+    check(device, 51, columns, 19, WORDS, ka=ka, kb=kb)
+
+
+def test_what_takes_few_columns():
+    """On ``base`` 8 columns and one, with the merges that the cost model chooses; not 256 columns, and not B in rows."""
+    cfg = load_config("base")
+    for m, n, k in ((512, 8, 512), (1024, 1, 256)):
+        assert type(plan(cfg, MatmulProblem(m, n, k))) is SwappedKernel
+        assert type(plan(cfg, MatmulProblem(m, n, k, layout=Layout("kn")))) is TiledKernel
+    assert type(plan(cfg, MatmulProblem(512, 256, 512))) is TiledKernel
 
 
 def test_few_rows_of_all_cores():

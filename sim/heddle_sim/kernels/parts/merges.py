@@ -121,6 +121,10 @@ class Merge:
         apart = 1 if self.b_in_rows else self.ka
         return [(register, register * apart) for register in range(0, registers, self.vector)]
 
+    def stored_columns(self, columns: int) -> int:
+        """Columns that the lanes of a row write when they store the first ``columns`` of a tile, those behind them included."""
+        return len(self.stores(columns)) * self.vector * self.ka
+
     def registers_of(self, columns: int) -> int:
         """Product registers that the first ``columns`` columns of a tile reach, in units of what a store writes."""
         return min(columns, self.registers) if self.b_in_rows else -(-columns // self.ka)
@@ -141,12 +145,13 @@ class Merge:
             text(f"    and r{scratch}, r{thread}, {self.lanes_b - 1}", f"    shl r{scratch}, r{scratch}, {self.dot.bit_length() - 1}",
                  f"    add r{destination}, r{destination}, r{scratch}")
 
-    def write_result_offset(self, text: Callable[..., None], destination: int, thread: int, pitch: int, scratch: int) -> None:
-        """r``destination`` = byte of the lane's first result in a tile of C whose rows are ``pitch`` bytes apart."""
+    def write_result_offset(self, text: Callable[..., None], destination: int, thread: int, pitch: int, scratch: int,
+                            apart: int = 4) -> None:
+        """r``destination`` = byte of the lane's first result in a tile of C: rows are ``pitch`` bytes apart, columns ``apart``."""
         write_scaled(text, destination, thread, self.group, pitch, scratch)
         if self.ka > 1:
             self._write_position_a(text, scratch, thread)
-            write_scaled(text, scratch, scratch, 1, self.position_bytes, scratch)
+            write_scaled(text, scratch, scratch, 1, self.position_bytes // 4 * apart, scratch)
             text(f"    add r{destination}, r{destination}, r{scratch}")
 
     def write_column(self, text: Callable[..., None], destination: int, thread: int, scratch: int) -> None:

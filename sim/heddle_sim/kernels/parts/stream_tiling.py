@@ -39,7 +39,7 @@ class StreamTiling(SharedAreas):
 
     ``shares`` of C (of ``n`` columns) are those of the cores, in tiles of ``columns`` columns. ``pitch`` is the distance of rows of A and
     columns of B in global memory. Product registers of slot s begin at ``s * distance``; ``places`` is the first register behind those of
-    all slots.
+    all slots. ``transposed``: columns of a tile are staged as rows, ``c_pitch`` apart.
     """
 
     merge: Merge
@@ -50,6 +50,7 @@ class StreamTiling(SharedAreas):
     pitch: int
     parts: tuple[Part, ...]
     distance: int
+    transposed: bool = False
 
     @property
     def places(self) -> int:
@@ -66,8 +67,8 @@ class StreamTiling(SharedAreas):
 
     @classmethod
     @lru_cache(256)         # fits, estimate and cuts of a kernel ask for the same
-    def choose(cls, cfg: Config, m: int, n: int, k: int, merge: Merge) -> Self | None:
-        """For C (m x n) and a length of k in bytes; ``None`` where the rows of a core take more than a tile.
+    def choose(cls, cfg: Config, m: int, n: int, k: int, merge: Merge, transposed: bool = False) -> Self | None:
+        """For C (m x n, stored ``transposed`` or not) and a length of k in bytes; ``None`` where the rows of a core take more than a tile.
 
         Also where A does not fit the factor registers or shared memory, or the program the instruction memory."""
         shares, parts = share_out(cfg.cores, m, n, merge.rows, cfg.threads), _parts(cfg, k, merge)
@@ -83,10 +84,12 @@ class StreamTiling(SharedAreas):
                 columns = narrow
         distance = round_up(merge.registers, 256 // TOKEN_GRANULES)     # mm holds the tokens of all that it could write
         while True:
-            c_pitch, slot = merge.result_pitch(columns + 1), columns * ab_pitch
-            rest = cfg.shared_bytes - merge.rows * (ab_pitch + 2 * c_pitch)
+            c_pitch, slot = round_up(4 * merge.rows, BANK_BYTES) if transposed else merge.result_pitch(columns + 1), columns * ab_pitch
+            c_bytes = (merge.stored_columns(columns) if transposed else merge.rows) * c_pitch
+            rest = cfg.shared_bytes - merge.rows * ab_pitch - 2 * c_bytes
             slots = min(MAX_SLOTS, rest // slot, (256 - 16) // distance)
-            while slots >= 2 and _instructions(cfg, merge, k, len(parts), slots, columns) > cfg.instruction_words:
+            stores = len(merge.stores(columns)) * (merge.vector if transposed else 1)
+            while slots >= 2 and _instructions(cfg, merge, k, len(parts), slots, stores) > cfg.instruction_words:
                 slots -= 1
             if slots >= 2:
                 break
@@ -97,20 +100,19 @@ class StreamTiling(SharedAreas):
         c_stage = a_stage + merge.rows * ab_pitch
         tiling = cls(
             merge=merge, shares=tuple(shares), n=n, columns=columns, k=k, pitch=pitch, ab_pitch=ab_pitch, c_pitch=c_pitch,
-            slots=tuple(slot * index for index in range(slots)), a_stage=a_stage, c_stages=(c_stage, c_stage + merge.rows * c_pitch),
-            parts=parts, distance=distance)
+            slots=tuple(slot * index for index in range(slots)), a_stage=a_stage, c_stages=(c_stage, c_stage + c_bytes),
+            parts=parts, distance=distance, transposed=transposed)
         tiling.check(cfg)
         return tiling
 
     def check(self, cfg: Config) -> None:
         """Raises ``AssertionError`` unless all areas of shared memory lie apart and A fits the factor registers."""
         check_factors(cfg, self.parts[-1].word + self.parts[-1].length, halves=1)
-        check_regions(cfg, self.regions(self.merge.rows, self.columns * self.ab_pitch))
+        check_regions(cfg, self.regions(self.merge.rows, self.columns * self.ab_pitch, self.merge.stored_columns(self.columns) if self.transposed else None))
 
 
-def _instructions(cfg: Config, merge: Merge, k: int, parts: int, slots: int, columns: int) -> int:
-    """Of the program, no fewer than it has."""
-    stores = len(merge.stores(columns))
+def _instructions(cfg: Config, merge: Merge, k: int, parts: int, slots: int, stores: int) -> int:
+    """Of the program, no fewer than it has; ``stores`` of a tile."""
     loads = len(merge.loads(k)) + cfg.dot // 4
     return 70 + 32 * (cfg.cores - 1) + loads + 6 * parts + slots * (40 + parts + stores)
 
