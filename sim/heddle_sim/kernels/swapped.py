@@ -1,8 +1,8 @@
 """Streaming matrix product of few columns, as that of the transposes: C^T = B^T x A^T.
 
-In columns B lies as A does: rows of k. So B can stay in the factor registers while the rows of A stream past it, for any number of them. What
-is different is C: a thread holds sums of one column. It stores them one by one, those of a row of C side by side, and whole rows go to global
-memory.
+In columns B lies as A does: rows of k. So B can stay in the factor registers while the rows of A stream past it, for any number of them.
+What is different is C: a thread holds sums of one column. It stores them one by one, those of a row of C side by side, and whole rows go
+to global memory.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class ExecutableGenerator(StoreGroupTexts, ProgramGenerator):
             self.load(Width.V4)
 
     def _stored_factors(self):
-        """Factor registers that the end stores: all, or a part of them, drawn, where they are many or the instruction memory has no room."""
+        """Factor registers that the end stores: all, or a part, drawn, where they are many or the instruction memory has no room."""
         words, factors = self.cfg.instruction_words, self.cfg.factor_registers
         count = min(factors, MOST_FACTORS, (words - BESIDE_ITEMS - min(LEAST_ITEMS, words // 8) - OTHER_RESULTS) * 4 // 5 // 4 * 4)
         first = self.random.randrange(0, factors - count + 1, 4) if count < factors else 0

@@ -108,7 +108,8 @@ class StreamTiling(SharedAreas):
     def check(self, cfg: Config) -> None:
         """Raises ``AssertionError`` unless all areas of shared memory lie apart and A fits the factor registers."""
         check_factors(cfg, self.parts[-1].word + self.parts[-1].length, halves=1)
-        check_regions(cfg, self.regions(self.merge.rows, self.columns * self.ab_pitch, self.merge.stored_columns(self.columns) if self.transposed else None))
+        staged = self.merge.stored_columns(self.columns) if self.transposed else None
+        check_regions(cfg, self.regions(self.merge.rows, self.columns * self.ab_pitch, staged))
 
 
 def _instructions(cfg: Config, merge: Merge, k: int, parts: int, slots: int, stores: int) -> int:

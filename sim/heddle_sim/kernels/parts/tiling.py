@@ -51,7 +51,8 @@ class SharedAreas:
         """The areas by name, for ``rows`` rows of A and ``c_rows`` staged rows of C (as many)."""
         return [*(Region(f"slot {index} of B", place, slot_bytes) for index, place in enumerate(self.slots)),
                 Region("stage of A", self.a_stage, rows * self.ab_pitch),
-                *(Region(f"stage {index} of C", place, (c_rows or rows) * self.c_pitch) for index, place in enumerate(sorted(set(self.c_stages))))]
+                *(Region(f"stage {index} of C", place, (c_rows or rows) * self.c_pitch)
+                  for index, place in enumerate(sorted(set(self.c_stages))))]
 
 
 @dataclass(frozen=True, kw_only=True)
