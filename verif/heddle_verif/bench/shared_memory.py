@@ -164,7 +164,7 @@ async def no_port_waits_for_ever(dut):
     bench = SharedMemoryBench(dut, 1.0, 3, least=BANKS)
     await bench.start()
     await bench.clear()
-    await bench.run(1200)
+    await bench.run(2400)
     ports = bench.readers + bench.writers
     assert bench.alone > 50 or ports == 2
     assert bench.longest <= bench.cfg.bank_patience + ports, f"a request waited {bench.longest} cycles"

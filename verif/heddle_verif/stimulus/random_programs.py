@@ -13,7 +13,7 @@ __all__ = ["ExecutableGenerator"]
 
 OFFSETS = 4                         # registers of offsets in each register file, the last ones
 FIRST_COPY_UNIFORM = 36             # this and above hold operands of copies and bases of segments
-BESIDE_ITEMS, LEAST_ITEMS = 90, 110     # instructions of a program before the results: beside the random ones, and random ones at least
+BESIDE_ITEMS, LEAST_ITEMS = 94, 110     # instructions of a program before the results: beside the random ones, and random ones at least
 OTHER_RESULTS = PRODUCT_REGISTERS // 4 + UNIFORM_REGISTERS * 5 // 4 + 40     # instructions that store all but factor registers
 MOST_FACTORS = 256                  # factor registers that the end stores: each store of all threads takes hundreds of cycles
 SEGMENTS_IN_LOOPS = (14, 15)        # defined by each instruction that uses them; the others only outside of blocks
@@ -27,7 +27,8 @@ def in_rows(addresses, size):
 class ExecutableGenerator(StoreGroupTexts, ProgramGenerator):
     """Keeps count of what is in offset registers and segments, so that every address is known, and of the accesses under way.
 
-    Global memory: data first, results (the registers of all threads, then shared memory) last.
+    Global memory: data first, results (the registers of all threads, then shared memory) last. Of several cores one runs the program:
+    all of them would load and store the same places, in an order that depends on time.
     """
 
     def __init__(self, source, cfg, memory_bytes):
@@ -51,7 +52,12 @@ class ExecutableGenerator(StoreGroupTexts, ProgramGenerator):
     # -- beginning and end ------------------------------------------------------------------
 
     def program(self, length):
-        return super().program(min(length, self._room()))
+        text = super().program(min(length, self._room()))
+        if self.cfg.cores == 1:
+            return text
+        core = self.random.randrange(self.cfg.cores)
+        return f"umov ur0, %core\nusetp.ne up0, ur0, {core}\n@up0 bra other_cores\n{text.rstrip()}\n".removesuffix(
+            "halt\n") + "other_cores:\nhalt\n"
 
     def interrupted(self, length):
         """A program like others, and the number of an instruction of it at which everything before has ended."""
