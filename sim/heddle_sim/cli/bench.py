@@ -60,7 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     gemm = what.add_parser("gemm", help="matrix products")
     for name in ("m", "n", "k"):
         gemm.add_argument(f"--{name}", type=positive, help="one shape instead of the list (needs --m, --n and --k)")
-    gemm.add_argument("--suite", choices=SUITES, default="list", help="shapes (default list; resident: those of the peer comparison)")
+    gemm.add_argument("--suite", choices=SUITES, default="list",
+                      help="shapes (default list; edges: ragged, short or few; resident: those of the peer comparison)")
     add_choice(gemm)
     gemm.add_argument("--dtype", default="int8", choices=DTYPES, help="type of both operands (default int8)")
     merge = what.add_parser("merge", help="gain of merges")
@@ -129,13 +130,13 @@ def _gemm(options: argparse.Namespace, cfg: Config) -> None:
                            order=options.order, resident=options.resident or suite.resident)
             rows.append(row if all(given) else {"suite": options.suite} | row)
             progress.step()
-    print_gemm(options, "gemm", cfg, rows)
+    print_gemm(options, "gemm", cfg, rows, ("bound", "bound_by"))
 
 
 def _merge(options: argparse.Namespace, cfg: Config) -> None:
     with progress_for(options) as progress, open_device(options, cfg, progress) as device:
         rows = merge_rows(device, options.seed, not options.no_check)
-    print_gemm(options, "merge", cfg, rows, ("speedup", "bound"))
+    print_gemm(options, "merge", cfg, rows, ("speedup", "bound", "bound_by"))
 
 
 def _copy(options: argparse.Namespace, cfg: Config) -> None:

@@ -43,6 +43,15 @@ SUITES = {
         (32, 512, 512),
         (100, 75, 50),
     )),
+    "edges": Suite((                    # ragged tiles, few products for each result, few columns
+        (100, 100, 100),
+        (256, 256, 48),
+        (256, 256, 32),
+        (256, 256, 16),
+        (130, 256, 256),
+        (512, 8, 512),
+        (1024, 1, 256),
+    )),
     "resident": Suite(((96, 96, 96), (48, 48, 48), (128, 128, 128), (64, 64, 64), (31, 31, 32), (1, 64, 256)), resident=True),
 }
 FEW_ROWS = (8, 128, 512)                # shape of the gain of merges, operands and result in shared memory
@@ -65,8 +74,8 @@ def _operands(m: int, n: int, k: int, dtype: str, seed: int) -> Iterator[np.ndar
 
 def gemm_row(device: Device, m: int, n: int, k: int, dtype: str, seed: int, check: bool, b_layout: str = "nk", *, ka: int | None = None,
              kb: int | None = None, order: str | None = None, resident: bool = False) -> dict[str, Any]:
-    """Runs one product; a benchmark row with the merges and loop order that were used. ``bound``, where the bus and not the multipliers
-    is the limit: cycles that the bus needs at least, of those it took. Raises ``CommandFailed`` when the result differs from numpy's."""
+    """Runs one product; a benchmark row with the merges and loop order that were used. ``bound``: cycles that multipliers or bus need at
+    least, whichever takes longer (``bound_by``), of those it took. Raises ``CommandFailed`` when the result differs from numpy's."""
     size = np.dtype(dtype).itemsize
     needed, there = size * k * (m + n) + 4 * m * n, device.memory.bytes.size
     if needed > there:          # said before they are drawn
@@ -97,10 +106,9 @@ def gemm_row(device: Device, m: int, n: int, k: int, dtype: str, seed: int, chec
         "simulator": device.simulator,
     }
     row = parameters | stats.as_row() | {"seconds": seconds, "checked": bool(check)}
-    bus = bus_cycles(device.cfg, m, n, k * size)
-    if stats.cycles and not resident and bus > stats.macs / stats.peak_macs_per_cycle:
-        row["bound"] = bus / stats.cycles
-    return row
+    least = {"multipliers": stats.macs / stats.peak_macs_per_cycle, "bus": 0 if resident else bus_cycles(device.cfg, m, n, k * size)}
+    limit = max(least, key=least.__getitem__)
+    return row | {"bound": least[limit] / stats.cycles if stats.cycles else None, "bound_by": limit}
 
 
 def _compare(c: np.ndarray, expected: np.ndarray, about: str) -> None:
