@@ -8,6 +8,7 @@ from heddle.constants import BANK_BYTES
 from heddle.errors import UsageError
 from heddle.isa.tensor_rules import COORDINATE_OFFSET_BITS
 
+from ...compiled.geometry import Geometry
 from ...tensor.tensor_map import TensorMap
 from .tiling import round_up
 
@@ -15,64 +16,20 @@ __all__ = ["ConvolutionShape"]
 
 
 @dataclass(frozen=True)
-class ConvolutionShape:
-    """Sizes of x (images, size…, channels), w (outputs, filter…, channels) and y (images, result…, outputs).
-
-    Tuples have one value for each of one to three spatial axes, outermost first; ``padding`` has pairs (begin, end). Raises ``ValueError``.
-    """
-
-    images: int
-    size: tuple[int, ...]
-    channels: int
-    outputs: int
-    filter: tuple[int, ...]
-    padding: tuple[tuple[int, int], ...]
-    stride: tuple[int, ...]
-    dilation: tuple[int, ...]
+class ConvolutionShape(Geometry):
+    """``Geometry`` of one group of channels as the TMAU loads it (im2col mode). Raises ``ValueError``, also for filters that its offsets do
+    not reach."""
 
     def __post_init__(self) -> None:
-        for name in ("stride", "dilation"):
-            if min(getattr(self, name)) < 1:
-                raise UsageError(f"{name}s must be at least 1, not {getattr(self, name)}")
-        if min(self.result) < 1:
-            padded = tuple(size + sum(padding) for size, padding in zip(self.size, self.padding))
-            raise UsageError(f"filters of w must fit the padded size {padded} of x, not have {self.filter} (dilations {self.dilation})")
+        super().__post_init__()
         most = (1 << COORDINATE_OFFSET_BITS[self.spatial]) - 1
         for reach in self.reach:
             if reach > most:
                 raise UsageError(f"(filter - 1) * dilations must be at most {most} with {self.spatial} spatial axes, not {reach}")
 
     @property
-    def spatial(self) -> int:
-        return len(self.size)
-
-    @property
-    def reach(self) -> tuple[int, ...]:
-        """Pixels from the first to the last position of the filter."""
-        return tuple((count - 1) * step for count, step in zip(self.filter, self.dilation))
-
-    @property
-    def result(self) -> tuple[int, ...]:
-        return tuple((size + sum(padding) - reach - 1) // stride + 1
-                     for size, padding, reach, stride in zip(self.size, self.padding, self.reach, self.stride))
-
-    @property
     def lower_corner(self) -> tuple[int, ...]:
         return tuple(-begin for begin, _ in self.padding)
-
-    @property
-    def pixels(self) -> int:
-        """Of the result, over all images: rows of the matrix product."""
-        return self.images * prod(self.result)
-
-    @property
-    def positions(self) -> int:
-        """Of the filter."""
-        return prod(self.filter)
-
-    @property
-    def macs(self) -> int:
-        return self.pixels * self.outputs * self.positions * self.channels
 
     def maps(self, pixels: int, row_bytes: int, columns: int, result_columns: int,
              swizzles: tuple[str, str]) -> tuple[TensorMap, TensorMap, TensorMap]:

@@ -1,0 +1,161 @@
+"""Compiled representation of convolutions: the figures of its document, every layout, orders, and files [S2.1-S2.6]."""
+
+import itertools
+import time
+
+import numpy as np
+import pytest
+from heddle_sim.compiled import LAYOUTS, Geometry, ImageLayout, Representation, compile_convolution, line_fetches
+from heddle_sim.golden.convolution import convolution
+
+
+def geometry(images=1, size=(4, 4), channels=1, outputs=1, filter=(3, 3), padding=None, stride=None, dilation=None, group=1):
+    ones = (1,) * len(size)
+    return Geometry(images, size, channels, outputs, filter, padding or ((0, 0),) * len(size), stride or ones, dilation or ones, group)
+
+
+def test_figures_13_and_14():
+    """Four threads on an image of 4 x 4 with a filter of 3 x 3: bases, offsets, and the elements that each thread multiplies."""
+    made = compile_convolution(geometry(), "NCHW", order="natural")
+    assert made.bases.tolist() == [0, 1, 4, 5]
+    assert made.offsets.tolist() == [0, 1, 2, 4, 5, 6, 8, 9, 10]
+    assert made.steps.tolist() == [0, 1, 1, 2, 1, 1, 2, 1, 1]      # the running address of Fig. 12
+    a, b = np.array([1, 3, 2, 7, *range(12)], np.int8).reshape(1, 1, 4, 4), np.arange(9, dtype=np.int8).reshape(3, 3)
+    for thread, (row, column) in enumerate(itertools.product(range(2), range(2))):
+        assert made.gather(a)[thread].tolist() == a[0, 0, row:row + 3, column:column + 3].reshape(-1).tolist()
+        assert made.gather(a)[thread].astype(int) @ b.reshape(-1) == np.sum(a[0, 0, row:row + 3, column:column + 3].astype(int) * b)
+
+
+def test_figure_15():
+    """Global address = base of (n, h, w) + offset of (c, r, s), for every image, pixel, channel and filter position."""
+    images, channels, rows, columns = 2, 3, 5, 7
+    shape = geometry(images, (rows, columns), channels, 4, (3, 2), stride=(2, 1))
+    made = compile_convolution(shape, "NCHW", np.int16, order="natural")
+    high, wide = shape.result
+    for pixel, (n, p, q) in enumerate(itertools.product(range(images), range(high), range(wide))):
+        assert made.bases[pixel] == 2 * (n * channels * rows * columns + p * 2 * columns + q)
+    for k, (c, r, s) in enumerate(itertools.product(range(channels), range(3), range(2))):
+        assert made.offsets[k] == 2 * (c * rows * columns + r * columns + s)
+
+
+def test_fully_connected_layers_are_the_case_without_positions():
+    made = compile_convolution(geometry(5, (1,), 20, 3, (1,)), "NCHW")
+    assert made.bases.tolist() == [0, 20, 40, 60, 80] and made.offsets.tolist() == list(range(20))
+
+
+def random_geometry(rng, spatial):
+    group = int(rng.choice([1, 1, 2, 3]))
+    while True:
+        try:
+            return Geometry(
+                int(rng.integers(1, 4)), tuple(map(int, rng.integers(1, 8, spatial))), group * int(rng.integers(1, 6)),
+                group * int(rng.integers(1, 4)), tuple(map(int, rng.integers(1, 4, spatial))),
+                tuple((int(a), int(b)) for a, b in rng.integers(0, 3, (spatial, 2))), tuple(map(int, rng.integers(1, 4, spatial))),
+                tuple(map(int, rng.integers(1, 3, spatial))), group)
+        except ValueError:
+            continue
+
+
+def grouped(x, w, shape, zero_point):
+    """The golden model for groups, channels last, whose padding is ``zero_point``."""
+    padded = np.pad(x, ((0, 0), *shape.padding, (0, 0)), constant_values=zero_point)
+    parts = [convolution(*part, ((0, 0),) * shape.spatial, shape.stride, shape.dilation)
+             for part in zip(np.split(padded, shape.group, axis=-1), np.split(np.moveaxis(w, 1, -1), shape.group))]
+    return np.concatenate(parts, axis=-1)
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_gathered_rows_are_those_of_the_convolution(name):
+    """Random geometries: rows by bases, offsets and masks, times filters in that order, are what the golden model computes."""
+    rng, layout = np.random.default_rng(LAYOUTS.index(name)), ImageLayout(name)
+    for _ in range(12):
+        shape, zero_point = random_geometry(rng, layout.spatial), int(rng.integers(-128, 128))
+        x = rng.integers(-128, 128, (shape.images, *shape.size, shape.channels), np.int8)
+        w = rng.integers(-128, 128, (shape.outputs, shape.group_channels, *shape.filter), np.int8)
+        stored = layout.from_channels_last(x)
+        assert stored.shape == layout.shape(shape.images, shape.channels, shape.size)
+        assert np.array_equal(layout.to_channels_last(stored, shape.channels), x)
+        sizes = layout.sizes(stored.shape)
+        assert (sizes[0], sizes[2]) == (shape.images, shape.size) and sizes[1] - shape.channels in range(layout.vector)
+        made = compile_convolution(shape, name, order=str(rng.choice(["auto", "natural", "position", "memory"])))
+        parts = [made.gather(stored, group, zero_point).astype(np.int64) @ made.arranged(filters).T.astype(np.int64)
+                 for group, filters in enumerate(np.split(w, shape.group))]
+        y = np.concatenate(parts, axis=-1).reshape(shape.images, *shape.result, shape.outputs)
+        assert np.array_equal(y, grouped(x, w, shape, zero_point)), shape
+
+
+def test_line_fetches_are_those_of_the_least_recently_used():
+    bases = np.arange(4)
+    assert line_fetches(bases, np.array([0, 4, 128, 0]), lines=2) == 2
+    assert line_fetches(bases, np.array([0, 128, 256, 0]), lines=2) == 4
+    assert line_fetches(np.array([0, 500]), np.array([0, 1]), lines=4) == 2
+    assert line_fetches(np.array([126]), np.array([0, 1, 2]), lines=4) == 2
+
+
+@pytest.mark.parametrize("name, channels", [("NHWC", 64), ("NCHWc16", 64), ("NCHW", 64)])
+def test_chosen_order_fetches_no_more_lines(name, channels):
+    """The chosen order is the best of the candidates; channel after channel, or position after position, fetches many times as many."""
+    shape = geometry(1, (14, 14), channels, 8, padding=((1, 1),) * 2)
+    fetches = {order: compile_convolution(shape, name, order=order).lines(32) for order in ("natural", "position", "memory", "auto")}
+    assert fetches["auto"] == min(fetches.values())
+    assert max(fetches.values()) >= 5 * fetches["auto"]
+
+
+def test_files(tmp_path):
+    shape = geometry(2, (5, 6), 12, 4, (3, 2), ((1, 0), (2, 1)), (2, 1), (1, 2), 2)
+    made = compile_convolution(shape, "NCHWc8", np.uint8)
+    path = tmp_path / "layer.bin"
+    made.save(path)
+    read = Representation.load(path)
+    assert read.geometry == shape and read.layout == made.layout and read.strides == made.strides and read.itemsize == 1
+    for name in ("bases", "offsets", "elements", "masks", "mask_bits"):
+        assert np.array_equal(getattr(read, name), getattr(made, name))
+    x = np.zeros(ImageLayout("NCHWc8").shape(2, 12, (5, 6)), np.int8)
+    read.check(x)
+    for wrong, says in ((x.astype(np.int16), "elements of 1 bytes as the representation was made for, not int16"),
+                        (x[:1], "x must have shape (2, 2, 5, 6, 8) as the representation was made for (NCHWc8), not (1, 2, 5, 6, 8)")):
+        with pytest.raises(ValueError) as error:
+            read.check(wrong)
+        assert says in str(error.value)
+
+
+def test_damaged_and_foreign_files_are_refused(tmp_path):
+    """A bit that flips anywhere, a file that is cut, and one of another kind."""
+    path, rng = tmp_path / "layer.bin", np.random.default_rng(3)
+    compile_convolution(geometry(), "NCHW").save(path)
+    content = path.read_bytes()
+    for place in [0, 5, 25, *map(int, rng.integers(0, len(content), 60)), len(content) - 1]:
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << int(rng.integers(8))
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match="must (have the checksum of its content|be a file of a compiled representation)"):
+            Representation.load(path)
+    for cut in (b"", content[:10], content[:-1], b"PK\3\4" + content):
+        path.write_bytes(cut)
+        with pytest.raises(ValueError):
+            Representation.load(path)
+
+
+@pytest.mark.parametrize("make, says", [
+    (lambda: compile_convolution(geometry(), "HWCN"), "layout must be one of NCW, "),
+    (lambda: compile_convolution(geometry(), "NCHW", order="best"), "order must be one of auto, natural, position, memory, not 'best'"),
+    (lambda: compile_convolution(None), "geometry must be a Geometry, not NoneType"),
+    (lambda: geometry(channels=3, group=2), "group must divide the 3 channels and 1 outputs, not be 2"),
+    (lambda: geometry(filter=(5, 1)), "filters of w must fit the padded size (4, 4) of x, not have (5, 1) (dilations (1, 1))"),
+    (lambda: geometry(stride=(0, 1)), "strides must be at least 1, not (0, 1)"),
+    (lambda: ImageLayout("NCHWc8").sizes((1, 2, 4, 4, 4)),
+     "an array of layout NCHWc8 must have shape (N, C, H, W, 8), not (1, 2, 4, 4, 4)"),
+])
+def test_wrong_use(make, says):
+    with pytest.raises((ValueError, TypeError)) as error:
+        make()
+    assert str(error.value).startswith(says)
+
+
+def test_a_large_layer_is_made_in_a_tenth_of_a_second():
+    """The layer of ResNet-50 with the longest list, and the one with the most pixels; 0.5 s here, as other work may run beside."""
+    for shape in (geometry(1, (7, 7), 512, 512, padding=((1, 1),) * 2), geometry(1, (112, 112), 64, 64, padding=((1, 1),) * 2)):
+        compile_convolution(shape, "NHWC")
+        before = time.process_time()
+        compile_convolution(shape, "NHWC")
+        assert time.process_time() - before < 0.5
