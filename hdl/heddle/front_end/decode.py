@@ -184,7 +184,7 @@ class Decode(Component):
         word = read.fetched.word
         uniform_special = word.opcode == Opcode.UNIFORM_SPECIAL
         special = uniform_special | (word.opcode == Opcode.THREAD_SPECIAL)
-        addressed = one_of(word.opcode, (Opcode.LOAD, Opcode.STORE, Opcode.MATRIX))
+        addressed = one_of(word.opcode, (Opcode.LOAD, Opcode.STORE, Opcode.MATRIX, Opcode.OFFSETS))
         uniform = ~special & ~addressed & (kind.many | kind.tensor | (word.b_source == OperandSource.UNIFORM))
         address = read.segment.base + (word.imm << read.segment.element_shift)[:32]
         m.d.comb += [
@@ -192,8 +192,8 @@ class Decode(Component):
             alu.compare.eq(word.modifiers.alu.compare), alu.unsigned.eq(word.modifiers.alu.unsigned),
             alu.comparing.eq(word.opcode == Opcode.UNIFORM_COMPARE),
         ]
-        # With transpose the uniform register with the number of the segment holds the pitch of the rows of B.
-        a_value = Mux(kind.for_matrix, read.b, read.a) if self.cfg.transpose else read.a
+        # The uniform register with the number of the segment holds the pitch of the rows of transposed B, or padding and first entry.
+        a_value = Mux(kind.for_matrix, read.b, read.a) if self.cfg.transpose or self.cfg.compiled_offsets else read.a
         without_a = (uniform_special | (word.opcode == Opcode.UNIFORM_ALU)) & ~alu.control.keep_a
         chosen = Cat(addressed, special, uniform, ~(addressed | special | uniform))
         b_value = select_one_hot(chosen, (address, self._special(m, word), read.b, word.imm))
@@ -256,6 +256,7 @@ class Decode(Component):
         columns = word.dst[:8] + steps
         last = Mux(columns[8], TOKEN_GRANULES - 1, columns[4:8])
         m.d.comb += token.product.eq(Mux(matrix, _granules(word.dst[4:8], last), product))
+        fills = (word.opcode == Opcode.OFFSETS) if self.cfg.compiled_offsets else Const(0)
 
         part_bits = self.cfg.numbers_per_word.bit_length() - 1
         drop = self.cfg.factor_address_bits + part_bits - 4
@@ -267,5 +268,5 @@ class Decode(Component):
         slices = _granules(granule_of(word.c), last_word[drop - part_bits:][:4])
         offset = _granules(granule_of(word.a), granule_of(word.a))
         target = Mux(writes & (word.dst >= FIRST_FACTOR_REGISTER), _granules(granule_of(word.dst), granule_of(word.dst)), 0)
-        m.d.comb += token.factor.eq(Mux(matrix, slices | offset, target))
+        m.d.comb += token.factor.eq(Mux(matrix | fills, Mux(matrix, slices, 0) | offset, target))
         return token

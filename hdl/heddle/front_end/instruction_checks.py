@@ -5,6 +5,7 @@ from amaranth.lib import enum
 from amaranth.lib.wiring import Component, In, Out
 
 from ..constants import BARRIERS, FIRST_FACTOR_REGISTER, PREDICATES, SEGMENTS, UNIFORM_REGISTERS
+from ..isa.compiled_offsets import OffsetEntry
 from ..isa.encoding import (
     UNIFORM_FUNCTIONS,
     Access,
@@ -217,6 +218,19 @@ class InstructionChecks(Component):
         fits = Const(1) if self.cfg.threads >= 16 else ~(fields.ka[1] & fields.kb[1])
         merged = Cat(fields.ka, fields.ka_interleaved, fields.kb, fields.kb_destination).any()
         return (fields.kb_destination <= fields.kb) & fits & ~(fields.lane_sum & merged)
+
+    def _rule_compiled(self, field):
+        fields = field.matrix
+        others = Cat(fields.kb, fields.lane_sum, fields.transpose).any()
+        by_word = (fields.compiled == OffsetEntry.WORD) & ~others if self.cfg.compiled_offsets else Const(0)
+        by_byte = (fields.compiled == OffsetEntry.BYTE) & ~others & (fields.ka == 0) if self.cfg.byte_entries else Const(0)
+        return (fields.compiled == OffsetEntry.NONE) | by_word | by_byte
+
+    def _rule_offset_memory(self, field):
+        return Const(int(self.cfg.compiled_offsets > 0))
+
+    def _rule_offset_words(self, field):
+        return field + self.word.modifiers.matrix.k_length < self.cfg.offset_words
 
     def _rule_plain_copy(self, field):
         fields = field.copy

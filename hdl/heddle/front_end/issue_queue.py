@@ -9,6 +9,7 @@ from ..constants import FIRST_FACTOR_REGISTER, TOKEN_GRANULES
 from ..interfaces.control import EventPort
 from ..interfaces.front_end import ThreadMaskPort
 from ..interfaces.layouts import ThreadKind, matrix_operation_layout, thread_operation_layout
+from ..isa.compiled_offsets import OffsetEntry
 from ..isa.encoding import Access, AluFunction, ElementType, Opcode, OperandSource, Special
 from ..parameters.front_end import FrontEndParameters
 from .decode import decoded_layout
@@ -160,9 +161,10 @@ class IssueQueue(Component):
 
     def _matrix(self, m, operation, instruction, word):
         fields = word.modifiers.matrix
+        fills = (word.opcode == Opcode.OFFSETS) if self.cfg.compiled_offsets else Const(0)
         m.d.sync += [
             operation.product.eq(word.dst),
-            operation.factor_word.eq((word.c - 256)[self._part_bits:]),
+            operation.factor_word.eq(Mux(fills, word.c, (word.c - 256)[self._part_bits:])),
             operation.offset_register.eq(word.a - 256),
             operation.base.eq(instruction.b_value), operation.element_shift.eq(instruction.segment.element_shift),
             operation.swizzle.eq(instruction.segment.swizzle),
@@ -178,9 +180,13 @@ class IssueQueue(Component):
                 operation.transpose.eq(fields.transpose),
                 operation.pitch.eq(instruction.a_value << instruction.segment.element_shift),
             ]
+        if self.cfg.compiled_offsets:
+            m.d.sync += [operation.compiled.eq(fields.compiled), operation.fill.eq(fills)]
+            with m.If(fields.compiled != OffsetEntry.NONE):
+                m.d.sync += operation.pitch.eq(instruction.a_value)
 
     def _columns(self, m, operation):
-        """Columns of an ``mm``: the threads whose guard holds."""
+        """Columns of an ``mm``: the threads whose guard holds; of ``offsets`` thread 0."""
         guard = Signal(self.cfg.threads)
         with m.Switch(operation.guard):
             for index, predicate in enumerate(self.masks.predicates):
@@ -188,4 +194,7 @@ class IssueQueue(Component):
                     m.d.comb += guard.eq(predicate)
             with m.Default():
                 m.d.comb += guard.eq(~0)
-        return self.o_matrix.payload.columns.eq(guard ^ operation.guard_negate.replicate(self.cfg.threads))
+        columns = guard ^ operation.guard_negate.replicate(self.cfg.threads)
+        if self.cfg.compiled_offsets:
+            columns = Mux(self.o_matrix.payload.fill, 1, columns)
+        return self.o_matrix.payload.columns.eq(columns)

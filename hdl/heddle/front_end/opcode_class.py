@@ -26,7 +26,7 @@ class OpcodeClass(NamedTuple):
     """Classes of one instruction, as expressions; what the configuration lacks is constant."""
 
     for_thread: Value       # an operation of the thread unit
-    for_matrix: Value       # ``mm``
+    for_matrix: Value       # ``mm`` or ``offsets``
     single: Value           # a copy of one row of blocks, or such a prefetch where prefetches have an effect
     many: Value             # a copy of many rows
     tensor: Value           # a copy of a tensor, or such a prefetch
@@ -53,7 +53,7 @@ def opcode_class(cfg, word):
     tensor = one_of(opcode, (Opcode.COPY_TENSOR, *[Opcode.PREFETCH_TENSOR] * cfg.prefetches)) if cfg.tensors else Const(0)
     alone = tensor & (fields.rank_minus_one == 0)
     return OpcodeClass(
-        for_thread=one_of(opcode, THREAD_KINDS), for_matrix=opcode == Opcode.MATRIX,
+        for_thread=one_of(opcode, THREAD_KINDS), for_matrix=one_of(opcode, (Opcode.MATRIX, *[Opcode.OFFSETS] * (cfg.compiled_offsets > 0))),
         single=one_of(opcode, (Opcode.COPY_BLOCK, *[Opcode.PREFETCH_BLOCK] * cfg.prefetches)),
         many=opcode == Opcode.COPY_ROWS, tensor=tensor,
         multicast=(fields.multicast & one_of(opcode, (Opcode.COPY_BLOCK, Opcode.COPY_TENSOR))) if cfg.multicast else Const(0),

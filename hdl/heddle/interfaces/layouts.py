@@ -5,6 +5,7 @@ from amaranth.lib import data, enum, stream
 from amaranth.lib.wiring import In, Out, Signature
 
 from ..constants import BANK_BYTES, BANKS, BARRIERS, PRODUCT_REGISTERS, REGISTER_BITS
+from ..isa.compiled_offsets import OffsetEntry
 from ..isa.encoding import Access, AluFunction, CompareFunction, LoopOrder, Reduction, Space, Swizzle
 from ..isa.error_codes import ErrorCode
 from ..isa.tensor_descriptor import TensorFormat
@@ -15,7 +16,7 @@ __all__ = [
     "shared_write_layout", "SharedReadPort", "SharedWritePort", "GlobalPort",
     "ThreadKind", "thread_operation_layout", "matrix_operation_layout", "copy_operation_layout", "CopyKind",
     "row_operation_layout", "RegisterPort", "MemoryPort", "read_request_layout", "read_data_layout", "write_request_layout",
-    "write_data_layout", "write_response_layout", "barrier_arrival_layout", "OffsetReadPort",
+    "write_data_layout", "write_response_layout", "barrier_arrival_layout", "OffsetReadPort", "word_number_bits",
 ]
 
 PC_BITS = 12                # bits of a program counter in error reports, for every configuration
@@ -201,11 +202,18 @@ def thread_operation_layout(cfg):
 
 # -- matrix unit ----------------------------------------------------------------------------
 
+def word_number_bits(cfg):
+    """Bits of the number of a factor word, or of a word of the compiled-offset memory."""
+    return max(cfg.factor_address_bits, (cfg.offset_words - 1).bit_length() if cfg.compiled_offsets else 0)
+
+
 def matrix_operation_layout(cfg):
-    """Operation of the matrix unit, one ``mm``; column and lane masks are captured at issue. ``swizzle`` is a ``swizzle_field``."""
+    """Operation of the matrix unit, one ``mm`` or ``offsets``; column and lane masks are captured at issue. ``swizzle`` is a
+    ``swizzle_field``.
+    """
     return data.StructLayout({
         "product": 8,                               # product register of column 0
-        "factor_word": cfg.factor_address_bits,     # first word of the k-slices of A
+        "factor_word": word_number_bits(cfg),       # first word of the k-slices of A
         "offset_register": cfg.factor_address_bits + cfg.numbers_per_word.bit_length() - 1,  # number - 256
         "base": 32,                                 # shared address of column n = base + (offset << element_shift)
         "element_shift": 3,
@@ -223,8 +231,11 @@ def matrix_operation_layout(cfg):
         "kb_destination": 2,
         "lane_sum": 1,                              # all PEs share a dot product; without ka and kb
         "int16": 1,                                 # elements of 16 bits, else of 8
-        # B is stored in rows of k, ``pitch`` bytes apart; slices outermost, without merges
-        **({"transpose": 1, "pitch": 32} if cfg.transpose else {}),
+        # B is stored in rows of k, ``pitch`` bytes apart; slices outermost
+        **({"transpose": 1} if cfg.transpose else {}),
+        # ``compiled``: addresses by entries, ``pitch`` is a ``uniform_layout``; ``fill``: words for the offset memory, from ``factor_word``
+        **({"compiled": OffsetEntry, "fill": 1} if cfg.compiled_offsets else {}),
+        **({"pitch": 32} if cfg.transpose or cfg.compiled_offsets else {}),
         "pc": PC_BITS,
     })
 

@@ -19,7 +19,7 @@ BREAKDOWN = {
 # Events; each counts cycles in which the event holds, or an amount per cycle, added up over the cores.
 COUNTERS = {
     "instructions": "instructions issued",
-    "matrix_instructions": "mm instructions completed",
+    "matrix_instructions": "mm and offsets instructions completed",
     "matrix_steps": "steps of mm that entered the lanes",
     "matrix_blocks": "blocks of 16 bytes that the fetch of B read",
     "matrix_bank_conflicts": "cycles a fetch of B waited for its bank",

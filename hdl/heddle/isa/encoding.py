@@ -3,6 +3,7 @@
 from amaranth.lib import data, enum
 
 from ..constants import REGISTER_BITS
+from .compiled_offsets import OffsetEntry
 from .tensor_descriptor import TensorFormat, TensorMode
 
 __all__ = [
@@ -41,6 +42,7 @@ class Opcode(enum.Enum, shape=8):
     STORE = 0x29
     MATRIX = 0x30
     RECURRENT = 0x31
+    OFFSETS = 0x32
     COPY_BLOCK = 0x40
     COPY_ROWS = 0x41
     COPY_TENSOR = 0x42
@@ -192,6 +194,7 @@ matrix_fields = data.StructLayout({
     "order": LoopOrder,
     "zero": 1,                  # the first k-slice replaces the product registers instead of adding to them
     "lane_sum": 1,              # all threads share every dot product; it lands in thread 0
+    "compiled": OffsetEntry,    # addresses of B by the compiled-offset memory [S2.3]
 })
 
 copy_fields = data.StructLayout({

@@ -31,6 +31,7 @@ class ErrorCode(enum.Enum, shape=7):
     RECURRENT_IMAGE = 16
     BARRIER_EXPECT = 17
     PANEL_RANGE = 18
+    OFFSET_RANGE = 19
 
     # A descriptor or a request of a tensor copy violates a rule; in the order of the checks.
     TENSOR_DESCRIPTOR_ADDRESS = 32

@@ -16,6 +16,8 @@ _MESSAGES = {
     ErrorCode.OUT_OF_RANGE: "address must lie in its memory, not {operand:#x}",
     ErrorCode.PRODUCT_RANGE: "product registers must end at r255; r{operand} and above were ignored",
     ErrorCode.PANEL_RANGE: "a column of B in a swizzled tile must end in its 128 bytes of shared memory, not go on at {operand:#x}",
+    ErrorCode.OFFSET_RANGE: "the entries of compiled offsets must lie in their memory of {operand} entries, with .ob from a multiple of "
+                            "%dot on",
     ErrorCode.AXI_READ: "the memory answered a read of {operand:#x} with an error",
     ErrorCode.AXI_WRITE: "the memory answered a write to {operand:#x} with an error",
     ErrorCode.BARRIER_UNDERRUN: "barrier waits for bytes that no copy in flight will bring (barrier b{operand})",

@@ -28,7 +28,7 @@ class Operand:
     - ``uniform``: ``ur0`` … into ``field``;
     - ``predicate`` / ``uniform_predicate``: ``p0`` … / ``up0`` … into ``field``;
     - ``source``: operand b of thread instructions: ``r5``, ``ur6`` or an immediate (fields b, b_source, imm);
-    - ``amount``: a number of bits, into ``field``;
+    - ``amount``: a number, into ``field``;
     - ``select``: ``p1`` or ``!p1`` instead of a guard (fields guard, guard_negate);
     - ``uniform_source``: ``ur6`` or an immediate (fields b, b_source, imm);
     - ``special``: ``%tid`` … into the ALU modifiers;
@@ -51,9 +51,9 @@ class Operand:
 class Instruction:
     """Row of the instruction table.
 
-    ``modifiers`` names the modifier group of the text: ``"matrix"``, ``"copy"``, ``"block"``, ``"tensor"``, ``"rank"``, ``"segment"``,
-    ``"wait"``, ``"group"``, ``"compare"``, ``"alu"``, ``"mulh"``, ``"narrow"`` or ``""``. ``fixed`` holds field values that the
-    mnemonic implies; dotted names address the modifiers.
+    ``modifiers`` names the modifier group of the text: ``"matrix"``, ``"slices"``, ``"copy"``, ``"block"``, ``"tensor"``, ``"rank"``,
+    ``"segment"``, ``"wait"``, ``"group"``, ``"compare"``, ``"alu"``, ``"mulh"``, ``"narrow"`` or ``""``. ``fixed`` holds field values
+    that the mnemonic implies; dotted names address the modifiers.
     """
 
     mnemonic: str
@@ -149,6 +149,10 @@ def _matrix():
         yield Instruction(f"mm{element.name[3:]}", Opcode.MATRIX, Unit.MATRIX,
                           (Operand("register", "dst"), Operand("address"), Operand("register", "c")), doc,
                           {"modifiers.matrix.element": element}, "matrix")
+    yield Instruction("offsets", Opcode.OFFSETS, Unit.MATRIX, (Operand("amount", "c"), Operand("address")),
+                      "Load words of %dot bytes, one for each k-slice, from the address of thread 0 into the compiled-offset memory, from "
+                      "its word c on. Each 4 bytes are an entry. Behind this instruction mm with .ow or .ob sees them [S2.2].",
+                      {"modifiers.matrix.element": ElementType.INT8}, "slices")
 
 
 _MASK = Operand("uniform", "modifiers.copy.mask", modifier="modifiers.copy.multicast")

@@ -39,6 +39,10 @@ RULES = {
     "transpose": "transpose is 0, or the configuration has it",
     "merges": "kb_destination is at most kb, and a group (four lanes for a factor of three) has at most all threads; with "
               "lane_sum, ka, ka_interleaved, kb and kb_destination are 0",
+    "compiled": "compiled is NONE, or the configuration has compiled_offsets, compiled is WORD, or BYTE where fetch_words is at least dot, "
+                "and kb, lane_sum and transpose are 0, with BYTE also ka",
+    "offset_memory": "of a configuration that has compiled_offsets",
+    "offset_words": "the words of all k-slices exist in the compiled-offset memory",
     "plain_copy": "copy.swizzle is NONE, or the configuration has copy_swizzles and it is B128, any with tensors; copy.reduction is NONE, "
                   "or the configuration has reductions, it is defined and copy.destination GLOBAL",
     "multicast": "copy.multicast is 0, or the configuration has multicast and the copy is one from global to shared memory",
@@ -102,8 +106,11 @@ CHECKS = {
                     Check("modifiers", "element", ErrorCode.UNSUPPORTED),
                     Check("modifiers", "transpose", ErrorCode.UNSUPPORTED),
                     Check("modifiers", "merges", ErrorCode.UNSUPPORTED),
+                    Check("modifiers", "compiled", ErrorCode.UNSUPPORTED),
                     Check("b", "shared_segment", ErrorCode.UNSUPPORTED)),
     Opcode.RECURRENT: (Check("modifiers", "recurrent", ErrorCode.UNSUPPORTED), Check("a", "uniform")),
+    Opcode.OFFSETS: (Check("modifiers", "offset_memory", ErrorCode.UNSUPPORTED), Check("a", "offset"), Check("b", "segment"),
+                     Check("c", "offset_words"), Check("b", "shared_segment", ErrorCode.UNSUPPORTED)),
     Opcode.COPY_BLOCK: (Check("dst", "uniform"), Check("a", "uniform"), *_UNIFORM_SOURCE,
                         Check("modifiers", "plain_copy", ErrorCode.UNSUPPORTED), _MULTICAST),
     Opcode.COPY_ROWS: (Check("dst", "uniform_pair"), Check("a", "uniform_pair"), Check("b", "uniform_pair"),

@@ -8,13 +8,15 @@ from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from ..constants import PRODUCT_REGISTERS, ROW_BYTES
-from ..interfaces.layouts import PC_BITS, ErrorStream
+from ..interfaces.layouts import PC_BITS, ErrorStream, word_number_bits
+from ..isa.compiled_offsets import ALWAYS, OFFSET_BITS, OffsetEntry, base_layout, entry_layout, uniform_layout
 from ..isa.error_codes import ErrorCode
 from ..lib.onehot import any_of, select_one_hot
 from ..lib.swizzle import swizzle_bits, swizzled
 from ..parameters.matrix import MatrixParameters
-from .layouts import PIECE_BITS, group_layout, has_item, merge_layout, slots_layout
+from .layouts import PIECE_BITS, group_layout, has_item, merge_layout, optional_fields, slots_layout
 from .merges import slot_place
+from .offset_memory import entries_together
 
 __all__ = ["AddressGenerator"]
 
@@ -36,6 +38,9 @@ class AddressGenerator(Component):
     address of the column's element in the first row of the slice. A word of a swizzled tile lies at this address with its bank exchanged;
     checks and errors know the address before it. The exchange of transposed B is left to ``TransposeFetch``, which adds the rows.
 
+    With compiled offsets the address is ``base + base[n] + entry``, modulo 2^20, where thread n has all mask bits that the entry asks for,
+    else that of the padding. The entry is that of the word, or there is one for each byte.
+
     Parameters
     ----------
     cfg : MatrixParameters
@@ -45,6 +50,10 @@ class AddressGenerator(Component):
         Groups of words.
     offset : In(32).array(threads)
         Offset of each column; read in the cycle in which ``i`` is taken.
+    entries : In(entry_layout).array(entries_together(cfg))
+        With ``compiled_offsets``: entries of the word at ``i``, or of its bytes.
+    beyond : In(1)
+        With ``compiled_offsets``: there are no such entries.
     o : Out(stream.Signature(slots_layout(cfg)))
         The checked words. A group without words, step and end of an operation is no item.
     pending : Out(1)
@@ -67,7 +76,8 @@ class AddressGenerator(Component):
     shared memory. PANEL_RANGE: the words of a column of a swizzled tile go on behind the 128 bytes in which they begin; the operand is
     where. After these three nothing of the operation is read, only its end is passed on. Transposed B, in this order: MISALIGNED for a
     pitch that is no multiple of 16 bytes, then for an odd address of 16-bit elements. OUT_OF_RANGE for a pitch, an address, or a last row
-    of the slice above shared memory. The operand is this value.
+    of the slice above shared memory. The operand is this value. OFFSET_RANGE, before all others: there are no such entries; the operand is
+    the number of entries.
     """
 
     def __init__(self, cfg):
@@ -75,6 +85,7 @@ class AddressGenerator(Component):
         super().__init__({
             "i": In(stream.Signature(group_layout(cfg))),
             "offset": In(32).array(cfg.threads),
+            **({"entries": In(entry_layout).array(entries_together(cfg)), "beyond": In(1)} if cfg.compiled_offsets else {}),
             "o": Out(stream.Signature(slots_layout(cfg))),
             "pending": Out(1),
             "o_error": Out(ErrorStream()),
@@ -85,15 +96,16 @@ class AddressGenerator(Component):
         columns = len(self.i.payload.used)
         passed_on = {"last": 1, "complete": 1, "zero": 1, "lanes": self.cfg.threads, "a_signed": 1, "b_signed": 1, "int16": 1, "swapped": 1,
                      "pc": PC_BITS, "used": columns, "extra": 2, "lanes_b": 3, "merge": merge_layout(self.cfg),
-                     "factor_word": self.cfg.factor_address_bits, "product": 9, "swizzle": swizzle_bits(self.cfg)}
-        if self.cfg.transpose:
-            passed_on |= {"transpose": 1, "pitch": 32}
+                     "factor_word": word_number_bits(self.cfg), "product": 9, "swizzle": swizzle_bits(self.cfg),
+                     **optional_fields(self.cfg)}
+        entries = entries_together(self.cfg) if self.cfg.compiled_offsets else 0
         based_layout = data.StructLayout({
             **passed_on, "offset": data.ArrayLayout(32, columns), "base": 32, "element_shift": 3, "inner": 1,
-            "number": self.cfg.thread_bits})
+            "number": self.cfg.thread_bits, "entries": data.ArrayLayout(entry_layout, entries), **({"beyond": 1} if entries else {})})
         rows_bits = self.cfg.shared_address_bits + exact_log2(self.cfg.dot)
         addressed_layout = data.StructLayout({
             **passed_on, "address": data.ArrayLayout(32, columns), "exchange": swizzle_bits(self.cfg), "inner": 1,
+            "bytes": data.ArrayLayout(OFFSET_BITS, entries if entries > 1 else 0), **({"beyond": 1} if entries else {}),
             **({"to_last_row": rows_bits} if self.cfg.transpose else {})})
 
         based_valid = Signal()
@@ -108,19 +120,20 @@ class AddressGenerator(Component):
                 m.d.sync += getattr(addressed, name).eq(getattr(based, name))
             m.d.sync += [based.offset[column].eq(select_one_hot(self.i.payload.columns[column], self.offset))
                          for column in range(columns)]
+            if entries:
+                self._compiled(m, based, addressed)
             m.d.sync += [
                 based.base.eq(self.i.payload.base + self.i.payload.word * self.cfg.dot),
                 based.element_shift.eq(self.i.payload.element_shift),
                 based.factor_word.eq(self.i.payload.factor_word + self.i.payload.slice),
                 based.number.eq(self.i.payload.number),
-                based.inner.eq(self.i.payload.word != 0),
+                based.inner.eq((self.i.payload.word != 0) & (self._by_entry(self.i.payload) == 0)),
                 addressed.inner.eq(based.inner),
                 addressed.exchange.eq(Mux(based.transpose, 0, based.swizzle) if self.cfg.transpose else based.swizzle),
                 based.product.eq(self.i.payload.product),
                 addressed.product.eq(based.product + based.number),
             ]
-            m.d.sync += [addressed.address[column].eq(based.base + (based.offset[column] << based.element_shift))
-                         for column in range(columns)]
+            m.d.sync += [addressed.address[column].eq(self._address(m, based, column)) for column in range(columns)]
             if self.cfg.transpose:
                 rows = exact_log2(self.cfg.dot)
                 m.d.sync += addressed.to_last_row.eq(
@@ -129,6 +142,33 @@ class AddressGenerator(Component):
         m.d.comb += self.pending.eq(self.i.valid | based_valid | addressed_valid)
         self._check(m, addressed_valid, addressed)
         return m
+
+    def _by_entry(self, operation):
+        """Whether addresses come from compiled offsets."""
+        return operation.compiled != OffsetEntry.NONE if self.cfg.compiled_offsets else Const(0)
+
+    def _address(self, m, based, column):
+        """Address of the first word of a column of a group; of bytes that of the first."""
+        plain = based.base + (based.offset[column] << based.element_shift)
+        if not self.cfg.compiled_offsets:
+            return plain
+        return Mux(self._by_entry(based), self._place(m, based, based.entries[0], column, f"{column}"), plain[:32])
+
+    def _compiled(self, m, based, addressed):
+        """Entries, of which the base of the operation becomes part, and the addresses of bytes. Within the enable of the stages."""
+        for entry, source in zip(based.entries, self.entries, strict=True):
+            m.d.sync += [entry.offset.eq(self.i.payload.base + source.offset), entry.positions.eq(source.positions)]
+        m.d.sync += [based.beyond.eq(self.beyond & self._by_entry(self.i.payload)), addressed.beyond.eq(based.beyond)]
+        m.d.sync += [byte.eq(self._place(m, based, entry, 0, f"byte_{number}"))
+                     for number, (byte, entry) in enumerate(zip(addressed.bytes, based.entries))]
+
+    def _place(self, m, based, entry, column, name):
+        """Address of what an entry addresses, for a column."""
+        base, uniform = data.View(base_layout, based.offset[column]), data.View(uniform_layout, based.pitch)
+        mask = Signal(ALWAYS + 1, name=f"mask_{name}")
+        m.d.comb += mask.eq(Cat(base.mask, ~Const(0, len(mask) - len(base.mask))))
+        inside = Cat(mask.bit_select(position, 1) for position in entry.positions).all()
+        return Mux(inside, (base.base + entry.offset)[:OFFSET_BITS], uniform.padding)
 
     def _check(self, m, valid, group):
         """Third stage: errors, and the words without one."""
@@ -185,6 +225,8 @@ class AddressGenerator(Component):
             # A column that begins in shared memory may end above it.
             error = _first([(misaligned, ErrorCode.MISALIGNED, address), (outside, ErrorCode.OUT_OF_RANGE, address),
                             (crossing, ErrorCode.OUT_OF_RANGE, cfg.shared_bytes), (leaves, ErrorCode.PANEL_RANGE, beyond)])
+            if cfg.compiled_offsets:
+                error = self._with_entries(group, column, error)
             if column == 0 and cfg.transpose:
                 of_rows = _first(self._errors_of_rows(m, group))
                 error = [Mux(group.transpose, rows, words) for rows, words in zip(of_rows, error)]
@@ -195,6 +237,13 @@ class AddressGenerator(Component):
         for column in reversed(range(len(wrong) - 1)):
             code, operand = Mux(wrong[column], codes[column], code), Mux(wrong[column], operands[column], operand)
         return Cat(wrong).any(), code, operand
+
+    def _with_entries(self, group, column, of_word):
+        """The error of a word with those of compiled offsets: no such entries, and those of the bytes instead of the word."""
+        if self.cfg.byte_entries and column == 0:
+            outside = [(byte[self.cfg.shared_address_bits:].any(), ErrorCode.OUT_OF_RANGE, byte) for byte in group.bytes]
+            of_word = [Mux(group.compiled == OffsetEntry.BYTE, byte, word) for byte, word in zip(_first(outside), of_word)]
+        return _first([(group.beyond, ErrorCode.OFFSET_RANGE, self.cfg.compiled_offsets), of_word])
 
     def _errors_of_rows(self, m, group):
         """Errors of transposed B by priority: (wrong, code, operand)."""
@@ -212,6 +261,7 @@ class AddressGenerator(Component):
     def _output(self, domain, output, group, asked):
         """Words of the group and fields of its step; ``asked``: the words are requested from the banks."""
         cfg = self.cfg
+        by_byte = group.compiled == OffsetEntry.BYTE if cfg.byte_entries else Const(0)
         for slot in range(cfg.fetch_slots):
             used, words = [], []
             for mode, lanes in enumerate((1, 2, 4)):
@@ -226,8 +276,16 @@ class AddressGenerator(Component):
             else:
                 first = any_of(Mux(mode, address, 0) for mode, address, _ in words)
                 address = first + any_of(Mux(mode, word, 0) for mode, _, word in words)
+            is_used = any_of(used)
+            if cfg.byte_entries and slot < cfg.dot:
+                address = Mux(by_byte, group.bytes[slot][exact_log2(cfg.dot):cfg.shared_address_bits], address)
+                is_used = Mux(by_byte, group.used[0], is_used)
             address = swizzled(cfg, address, group.exchange, cfg.dot)
-            domain += [output.used[slot].eq(asked & any_of(used)), output.words[slot].eq(address)]
+            domain += [output.used[slot].eq(asked & is_used), output.words[slot].eq(address)]
+        if cfg.compiled_offsets:
+            domain += [output.fill.eq(group.fill), output.fill_word.eq(group.factor_word)]
+        if cfg.byte_entries:
+            domain += [output.by_byte.eq(by_byte), *(place.eq(byte) for place, byte in zip(output.bytes, group.bytes, strict=True))]
         if cfg.transpose:
             domain += [
                 output.transpose.eq(group.transpose), output.pitch.eq(group.pitch[PIECE_BITS:]),

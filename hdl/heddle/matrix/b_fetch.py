@@ -1,11 +1,12 @@
 """Fetch of B: from operations to words and steps for the PEs."""
 
-from amaranth.hdl import Const, Module, Signal, signed
-from amaranth.lib import stream
+from amaranth.hdl import Cat, Const, Module, Signal, signed
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from ..datapath.layouts import step_layout
 from ..interfaces.layouts import ErrorStream, OffsetReadPort, SharedReadPort, matrix_operation_layout
+from ..isa.compiled_offsets import uniform_layout
 from ..lib.members import connect_members
 from ..lib.stream import Queue
 from ..parameters.matrix import MatrixParameters
@@ -15,6 +16,7 @@ from .bank_scheduler import BankScheduler
 from .layouts import word_request_layout
 from .loop_sequencer import LoopSequencer
 from .merge_split import MergeSplit
+from .offset_memory import OffsetMemory
 from .transpose_fetch import TransposeFetch
 from .word_select import WordSelect
 
@@ -65,8 +67,10 @@ class BFetch(Component):
     conflict : Out(2)
         Waits for a bank in this cycle: one of a request that was refused in the cycle before, one of words whose bank is read again for
         the same group.
+    fill_end : Out(1)
+        With ``compiled_offsets``: all words of an operation with ``fill`` are in the compiled-offset memory.
     o_error : Out(ErrorStream())
-        MISALIGNED, OUT_OF_RANGE and PRODUCT_RANGE of the address generator.
+        Errors of the address generator.
 
     *Latency*: 10 cycles from ``i`` to the first ``step``, 13 with several fetch slots, plus the waits for the offsets and the banks.
 
@@ -96,6 +100,7 @@ class BFetch(Component):
             "arrival": Out(1),
             "pending": Out(1),
             "conflict": Out(2),
+            **({"fill_end": Out(1)} if cfg.compiled_offsets else {}),
             "o_error": Out(ErrorStream()),
         })
 
@@ -121,6 +126,8 @@ class BFetch(Component):
         connect_members(m, flipped(self), address, ("offset", "o_error"))
         connect_members(m, flipped(self), ask, ("pause", "hold"))
         connect_members(m, flipped(self), words, ("step", "word", "take", "arrival"))
+        if self.cfg.compiled_offsets:
+            self._offsets(m, walk, groups, address, words)
         asked = Signal()        # words or steps are in flight behind the address generator
         of_pieces = Const(0)    # steps with transposed B wait or are in flight
         m.d.comb += [
@@ -139,3 +146,16 @@ class BFetch(Component):
             connect(m, address.o, schedule.i)
         m.d.comb += self.pending.eq(walk.pending | walk.o.valid | address.pending | asked | of_pieces)
         return m
+
+    def _offsets(self, m, walk, groups, address, words):
+        """The compiled-offset memory beside the merge split: entries come with the group."""
+        m.submodules.offsets = offsets = OffsetMemory(self.cfg)
+        uniform = data.View(uniform_layout, walk.o.payload.pitch)
+        connect_members(m, offsets, address, ("entries", "beyond"))
+        connect_members(m, flipped(self), words, ("fill_end",))
+        m.d.comb += [
+            offsets.read.eq(groups.o.ready), offsets.first.eq(uniform.entry), offsets.word.eq(walk.o.payload.word),
+            offsets.compiled.eq(walk.o.payload.compiled),
+            offsets.write.eq(words.fill), offsets.write_word.eq(words.fill_word),
+            offsets.write_data.eq(Cat(element[:8] for element in words.word[0])),
+        ]

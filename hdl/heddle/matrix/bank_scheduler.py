@@ -8,7 +8,7 @@ from amaranth.utils import exact_log2
 from ..constants import BANK_BYTES, BANKS
 from ..lib.onehot import any_of
 from ..parameters.matrix import MatrixParameters
-from .layouts import slots_layout, word_request_layout
+from .layouts import entry_fields, slots_layout, word_request_layout
 
 __all__ = ["BankScheduler"]
 
@@ -162,5 +162,6 @@ class BankScheduler(Component):
             ]
             if cfg.transpose:
                 m.d.sync += request.piece.eq(group.piece)
+            m.d.sync += [getattr(request, name).eq(getattr(group, name)) for name in entry_fields(cfg)]
             for name in ("step", "last", "product", "factor_word", "zero", "a_signed", "int16", "swapped"):
                 m.d.sync += getattr(request.step, name).eq(getattr(group, name))

@@ -5,18 +5,28 @@ from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES, BANKS
 from ..datapath.layouts import step_layout
-from ..interfaces.layouts import PC_BITS
+from ..interfaces.layouts import PC_BITS, word_number_bits
+from ..isa.compiled_offsets import OffsetEntry
 from ..lib.swizzle import swizzle_bits
 from .merges import COLUMN_MODES, POSITIONS_A
 
-__all__ = ["PIECE_BITS", "group_layout", "merge_layout", "pick_layout", "slots_layout", "walked_layout", "word_request_layout"]
+__all__ = ["PIECE_BITS", "entry_fields", "group_layout", "has_item", "merge_layout", "optional_fields", "pick_layout", "slots_layout",
+           "walked_layout", "word_request_layout"]
 
 PIECE_BITS = exact_log2(BANK_BYTES)
 
 
-def _pitch(cfg, bits):
-    """Fields for transposed B; none without the parameter."""
-    return {"transpose": 1, "pitch": bits} if cfg.transpose else {}
+def optional_fields(cfg):
+    """Fields for transposed B and compiled offsets; none without the parameters."""
+    return ({"transpose": 1} if cfg.transpose else {}) | ({"compiled": OffsetEntry, "fill": 1} if cfg.compiled_offsets else {}) | (
+        {"pitch": 32} if cfg.transpose or cfg.compiled_offsets else {})
+
+
+def entry_fields(cfg):
+    """Fields of checked words for compiled offsets: a word for the offset memory, and its number there; a word of single bytes, and which
+    byte of each slot."""
+    by_byte = {"by_byte": 1, "bytes": data.ArrayLayout(exact_log2(cfg.dot), cfg.dot)} if cfg.byte_entries else {}
+    return {"fill": 1, "fill_word": word_number_bits(cfg)} | by_byte if cfg.compiled_offsets else {}
 
 
 def _passed_on(cfg):
@@ -31,7 +41,7 @@ def _passed_on(cfg):
         "swapped": 1,                               # second pass of 16-bit elements
         "swizzle": swizzle_bits(cfg),
         "pc": PC_BITS,
-        **_pitch(cfg, 32),
+        **optional_fields(cfg),
     }
 
 
@@ -48,7 +58,7 @@ def walked_layout(cfg):
         "base": 32,
         "element_shift": 3,
         "product": 8,                               # product register of step 0
-        "factor_word": cfg.factor_address_bits,     # factor word of slice 0
+        "factor_word": word_number_bits(cfg),       # factor word of slice 0
         "modes": len(COLUMN_MODES),
         "ka": 2,
         "kb": 2,
@@ -89,7 +99,7 @@ def group_layout(cfg):
         "base": 32,
         "element_shift": 3,
         "product": 8,
-        "factor_word": cfg.factor_address_bits,
+        "factor_word": word_number_bits(cfg),
         "merge": merge_layout(cfg),
     })
 
@@ -132,7 +142,8 @@ def slots_layout(cfg):
         "int16": 1,
         "swapped": 1,
         "merge": merge_layout(cfg),
-        **_pitch(cfg, cfg.shared_address_bits - PIECE_BITS),
+        **entry_fields(cfg),
+        **({"transpose": 1, "pitch": cfg.shared_address_bits - PIECE_BITS} if cfg.transpose else {}),
         **({"column": PIECE_BITS, "piece": piece_layout(cfg), "swizzle": swizzle_bits(cfg)} if cfg.transpose else {}),
     })
 
@@ -157,6 +168,7 @@ def word_request_layout(cfg):
         "b_signed": 1,
         "place": 4,
         "mask": 4,
+        **entry_fields(cfg),
         **({"piece": piece_layout(cfg)} if cfg.transpose else {}),
         "bank": BANKS,
         "rows": data.ArrayLayout(cfg.row_bits, 1 if cfg.fetch_slots == 1 else BANKS),

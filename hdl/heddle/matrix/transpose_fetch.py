@@ -9,7 +9,7 @@ from ..constants import BANK_BYTES
 from ..lib.stream import Queue
 from ..lib.swizzle import swizzled
 from ..parameters.matrix import MatrixParameters
-from .layouts import PIECE_BITS, has_item, pick_layout, slots_layout
+from .layouts import PIECE_BITS, entry_fields, has_item, pick_layout, slots_layout
 
 __all__ = ["TransposeFetch"]
 
@@ -145,6 +145,7 @@ class TransposeFetch(Component):
             zeros = Const(0, PIECE_BITS - exact_log2(self.cfg.dot))
             m.d.comb += [
                 output.used.eq((1 << slots) - 1), output.int16.eq(int16_s),
+                *(getattr(output, name).eq(0) for name in entry_fields(self.cfg) if name != "bytes"),
                 output.piece.used.eq(1), output.piece.group.eq(group), output.piece.last.eq(group == final),
                 *(word.eq(Cat(zeros, swizzled(self.cfg, first + distance, swizzle, BANK_BYTES)))
                   for word, distance in zip(output.words, distances)),

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from ..datapath.pe_array import PEArray
 from ..interfaces.control import EventPort
 from ..interfaces.layouts import ErrorStream, RegisterPort, SharedReadPort, matrix_operation_layout
+from ..isa.compiled_offsets import OffsetEntry
 from ..isa.counter_table import MATRIX_EVENTS
 from ..lib.members import connect_members
 from ..lib.stream import Queue, link
@@ -17,6 +18,7 @@ from .b_fetch import BFetch
 __all__ = ["MatrixUnit"]
 
 PIPELINE_OPERATIONS = 32        # more operations than the stages behind the queue can hold
+FILLS = 7                       # operations that load compiled offsets, under way at once
 
 
 class MatrixUnit(Component):
@@ -25,7 +27,8 @@ class MatrixUnit(Component):
     For each active column n, ascending, and each k-slice s, in the order given, there is one step. In it every PE t of the lane mask adds a
     dot product to product register ``product + n``, modulo 2^32. Its factors are factor word ``factor_word + s`` and ``dot`` bytes of
     shared memory. With ``zero`` slice 0 replaces the register. Elements are signed or unsigned for each operand. Merges share rows and dot
-    products among neighbouring PEs.
+    products among neighbouring PEs. With compiled offsets the addresses of B come from a list that all threads share. ``offsets`` loads
+    this list [S2.2, S2.3].
 
     Parameters
     ----------
@@ -96,7 +99,7 @@ class MatrixUnit(Component):
         m.submodules.fetch = fetch = BFetch(self.cfg)
         m.submodules.lanes = lanes = PEArray(self.cfg)
         link(m, self.i_operation, queue.i)
-        link(m, queue.o, fetch.i)
+        self._link(m, queue, fetch)
         connect(m, flipped(self.bank), fetch.bank)
         connect(m, flipped(self.o_error), fetch.o_error)
         connect(m, flipped(self.registers), lanes.registers)
@@ -109,6 +112,20 @@ class MatrixUnit(Component):
         self._state(m, queue)
         self._events(m, fetch)
         return m
+
+    def _link(self, m, queue, fetch):
+        """Operations to the fetch: those with compiled offsets wait until the entries of earlier ones are in their memory."""
+        if not self.cfg.compiled_offsets:
+            link(m, queue.o, fetch.i)
+            return
+        fills, waits = Signal(range(FILLS + 1)), Signal()
+        operation = queue.o.payload
+        m.d.comb += [
+            waits.eq(Mux(operation.fill, fills == FILLS, (operation.compiled != OffsetEntry.NONE) & (fills != 0))),
+            fetch.i.payload.eq(operation), fetch.i.valid.eq(queue.o.valid & ~waits), queue.o.ready.eq(fetch.i.ready & ~waits),
+        ]
+        begins = fetch.i.valid & fetch.i.ready & operation.fill
+        m.d.sync += fills.eq(fills + begins - fetch.fill_end)
 
     def _engine(self, m, lanes):
         connect_members(m, flipped(self), lanes, ("engine_active", "engine"))

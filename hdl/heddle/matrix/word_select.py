@@ -7,7 +7,7 @@ from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES, BANKS
 from ..datapath.layouts import step_layout
-from ..interfaces.layouts import shared_answer_layout
+from ..interfaces.layouts import shared_answer_layout, word_number_bits
 from ..lib.onehot import any_of, select_one_hot
 from ..parameters.matrix import MatrixParameters
 from .broadcast_network import BroadcastNetwork, spread
@@ -50,6 +50,11 @@ class WordSelect(Component):
         With ``transpose``: steps are in flight in the transpose buffer.
     switched : Out(1)
         With ``transpose``: a new set of pieces comes into use in the transpose buffer.
+    fill, fill_word : Out(1), Out(word_number_bits(cfg))
+        With ``compiled_offsets``: the word of slot 0 goes to the compiled-offset memory, to word ``fill_word``; together with ``word``. Its
+        step has no ``step``.
+    fill_end : Out(1)
+        With ``compiled_offsets``: all words of such an operation were at ``word``.
 
     *Latency*: one cycle from the last answer of a round to ``step``, two to ``word``. From ``i_pick`` two to ``step``, three to ``word``.
 
@@ -69,6 +74,7 @@ class WordSelect(Component):
             "word": Out(signed(cfg.element_bits)).array(cfg.fetch_slots, cfg.dot),
             "take": Out(cfg.positions),
             "arrival": Out(1), "pending": Out(1), "ending": Out(1),
+            **({"fill": Out(1), "fill_word": Out(word_number_bits(cfg)), "fill_end": Out(1)} if cfg.compiled_offsets else {}),
             **({"i_pick": In(stream.Signature(pick_layout(cfg))), "picking": Out(1), "switched": Out(1)} if cfg.transpose else {}),
         })
 
@@ -89,6 +95,8 @@ class WordSelect(Component):
             stage.step.step.eq(oldest.step.step & complete), stage.step.last.eq(oldest.step.last & complete),
         ]
         takes, arrives, step, b_signed = self._take(stage), Cat(slot.served for slot in stage.slots).any(), stage.step, stage.b_signed
+        if self.cfg.byte_entries:       # a word of bytes is whole with its step
+            takes = Mux(stage.by_byte, stage.step.step.replicate(self.cfg.positions), takes)
         if self.cfg.transpose:
             m.d.sync += stage.piece.last.eq(oldest.piece.last & complete)
             m.submodules.picker = picker = self._picker(m, stage)
@@ -100,7 +108,7 @@ class WordSelect(Component):
         take = Signal(self.cfg.positions)
         m.d.sync += take.eq(takes)
         m.d.comb += [
-            self.take.eq(take), self.arrival.eq(arrives), self.step.eq(step),
+            self.take.eq(take), self.arrival.eq(arrives), self.step.eq(self._step(m, step, stage, picker)),
             self.ending.eq((self.i.valid & oldest.step.last) | stage.step.last),
             self.pending.eq(self.i.valid & (oldest.step.step | Cat(slot.served for slot in oldest.slots).any())),
         ]
@@ -108,11 +116,35 @@ class WordSelect(Component):
             wide = Signal(exact_log2(self.cfg.fetch_slots), name="wide", reset_less=True)
             m.d.sync += wide.eq(Mux(picker.valid, 0, stage.mask) if self.cfg.transpose else stage.mask)
             m.d.comb += broadcast.wide.eq(wide)
-        for slot, value in enumerate(self._values(m, arrived, picker)):
+        values = list(self._values(m, arrived, picker))
+        if self.cfg.byte_entries:
+            of_bytes = stage.by_byte if picker is None else stage.by_byte & ~picker.valid
+            values[0] = Mux(of_bytes, self._bytes(m, stage, values), values[0])
+        for slot, value in enumerate(values):
             elements = [self._element(step, b_signed, value, index) for index in range(self.cfg.dot)]
             self._register(m, slot, elements, broadcast.i[slot])
             m.d.comb += [element.eq(word) for element, word in zip(self.word[slot], broadcast.o[slot], strict=True)]
+        if self.cfg.compiled_offsets:
+            self._fill(m, stage)
         return m
+
+    def _fill(self, m, stage):
+        """Words for the compiled-offset memory instead of a step."""
+        m.d.sync += [
+            self.fill.eq(stage.fill & stage.step.step), self.fill_word.eq(stage.fill_word),
+            self.fill_end.eq(stage.fill & stage.step.last),
+        ]
+
+    def _bytes(self, m, stage, values):
+        """A word of single bytes, each of its slot. Those of earlier rounds are kept; the word is whole with the last one."""
+        numbers = [Signal(range(self.cfg.dot), name=f"byte_{slot}", reset_less=True) for slot in range(self.cfg.dot)]
+        m.d.sync += [number.eq(place) for number, place in zip(numbers, self.i.payload.bytes, strict=True)]
+        kept, word = Signal(8 * self.cfg.dot, reset_less=True), Signal(8 * self.cfg.dot, name="word_of_bytes")
+        m.d.sync += kept.eq(word)
+        for slot, number in enumerate(numbers):
+            byte = Mux(stage.slots[slot].served, values[slot].word_select(number, 8), kept.word_select(slot, 8))
+            m.d.comb += word.word_select(slot, 8).eq(byte)
+        return word
 
     def _picker(self, m, stage):
         """The transpose buffer, to which pieces go."""
@@ -136,6 +168,16 @@ class WordSelect(Component):
                 yield self._join(m, arrived, oldest.slots[slot].chunk, banks)
             else:
                 yield self._select(m, slot, oldest.slots[slot], banks)
+
+    def _step(self, m, step, stage, picker):
+        """The step for the PEs: none for words of the compiled-offset memory."""
+        if not self.cfg.compiled_offsets:
+            return step
+        sent = Signal(step_layout(self.cfg), name="sent")
+        m.d.comb += sent.eq(step)
+        with m.If(stage.fill & (1 if picker is None else ~picker.valid)):
+            m.d.comb += sent.step.eq(0)
+        return sent
 
     def _take(self, request):
         """PEs, modulo ``positions``, whose word arrives."""

@@ -41,6 +41,9 @@ class FrontEndParameters(FrontEndGroup):
     thread_queue: int
     mm16: bool
     transpose: bool
+    compiled_offsets: int
+    byte_entries: bool
+    offset_words: int
     multicast: bool
     tensors: bool
     copy_swizzles: bool

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from amaranth.utils import exact_log2
 
+from ..isa.compiled_offsets import ENTRY_BITS
 from .core import CoreGroup
 from .group import ConfigError
 from .memory import MemoryGroup
@@ -28,6 +29,8 @@ class MatrixGroup(CoreGroup):
         Words of B (``dot`` bytes each) that reach the PEs of a core per cycle at most, for merges of ``mm`` (1, 2, 4, 8 or 16).
     matrix_queue : int
         Depth of the instruction queue of the matrix unit (2 to 16).
+    compiled_offsets : int
+        Entries of the compiled-offset memory, by which ``mm`` finds the elements of a convolution: 0, or a power of two from 64 to 4096.
     """
 
     mm16: bool = True
@@ -35,11 +38,14 @@ class MatrixGroup(CoreGroup):
     transpose: bool = True
     fetch_words: int = 16
     matrix_queue: int = 8
+    compiled_offsets: int = 0
 
     def _check(self) -> None:
         """Raises ``ConfigError`` where a value violates a rule."""
         self._one_of("fetch_words", (1, 2, 4, 8, 16))
         self._between("matrix_queue", 2, 16)
+        if self.compiled_offsets:
+            self._power("compiled_offsets", 64, 1 << ENTRY_BITS)
         if self.wide_lanes and not self.mm16:
             raise ConfigError("wide_lanes must be false with mm16 = False, not True")
 
@@ -65,6 +71,16 @@ class MatrixGroup(CoreGroup):
     def fetch_slots(self) -> int:
         """Words of B that are fetched together, at most the positions of a group."""
         return min(self.fetch_words, self.positions)
+
+    @property
+    def byte_entries(self) -> bool:
+        """Whether ``mm`` takes an entry of the compiled-offset memory for each byte of a word."""
+        return self.compiled_offsets > 0 and self.fetch_slots >= self.dot
+
+    @property
+    def offset_words(self) -> int:
+        """Words of ``dot`` bytes of the compiled-offset memory, 4 bytes an entry."""
+        return 4 * self.compiled_offsets // self.dot
 
     @property
     def piece_slots(self) -> int:

@@ -127,7 +127,7 @@ class GoldenBackend:
         for core, result in self._results(program, uniform, timeout_cycles):
             counters.update(
                 instructions=result.instructions,
-                matrix_instructions=result.counts.get(Opcode.MATRIX.name, 0),
+                matrix_instructions=sum(result.counts.get(opcode.name, 0) for opcode in (Opcode.MATRIX, Opcode.OFFSETS)),
                 matrix_steps=result.counts.get("matrix_steps", 0),
                 **{name: result.counts[name] for name in RECURRENT_COUNTS if name in result.counts},
             )

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from heddle.config import Config
 from heddle.constants import FIRST_FACTOR_REGISTER
 from heddle.interfaces.layouts import CopyKind, ThreadKind
+from heddle.isa.compiled_offsets import OffsetEntry
 from heddle.isa.encoding import (
     GUARD_ALWAYS,
     Access,
@@ -77,7 +78,7 @@ class Decoder:
         opcode = decoded.opcode
         decoded.name = opcode.name
         always = decoded.guard == GUARD_ALWAYS and not decoded.guard_negate
-        decoded.issues = always or opcode in THREAD_KINDS or opcode is Opcode.MATRIX
+        decoded.issues = always or opcode in THREAD_KINDS or opcode in (Opcode.MATRIX, Opcode.OFFSETS)
         decoded.b_is_uniform = decoded.b_source == OperandSource.UNIFORM.value
         decoded.function = AluFunction(modifier("alu.function")) if "ALU" in opcode.name else None
         decoded.compare = CompareFunction(modifier("alu.compare")) if "COMPARE" in opcode.name else None
@@ -93,7 +94,7 @@ class Decoder:
         decoded.swizzle = Swizzle(modifier("segment.swizzle"))
         if opcode in THREAD_KINDS:
             decoded.operation = self._thread(decoded, modifier)
-        elif opcode is Opcode.MATRIX:
+        elif opcode in (Opcode.MATRIX, Opcode.OFFSETS):
             decoded.operation = self._matrix(decoded, modifier)
         elif opcode in (Opcode.COPY_BLOCK, Opcode.COPY_ROWS):
             decoded.operation = self._copy(modifier)
@@ -122,8 +123,10 @@ class Decoder:
             b_is_register=decoded.special is None and decoded.b_source == OperandSource.REGISTER.value)
 
     def _matrix(self, decoded: SimpleNamespace, modifier: Callable[[str], int]) -> SimpleNamespace:
+        fill = decoded.opcode is Opcode.OFFSETS
         return SimpleNamespace(
-            product=decoded.dst, factor_word=(decoded.c - FIRST_FACTOR_REGISTER) // self.cfg.numbers_per_word,
+            product=decoded.dst, factor_word=decoded.c if fill else (decoded.c - FIRST_FACTOR_REGISTER) // self.cfg.numbers_per_word,
+            fill=int(fill), compiled=OffsetEntry(modifier("matrix.compiled")),
             offset_register=decoded.a - FIRST_FACTOR_REGISTER, base=0, element_shift=0, swizzle=Swizzle.NONE, columns=None, lanes=None,
             a_signed=modifier("matrix.a_signed"), b_signed=modifier("matrix.b_signed"),
             k_length=modifier("matrix.k_length"), order=LoopOrder(modifier("matrix.order")),

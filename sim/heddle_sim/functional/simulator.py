@@ -10,6 +10,7 @@ from heddle.config import Config
 from heddle.constants import BARRIERS, SEGMENTS, UNIFORM_PREDICATES, UNIFORM_REGISTERS
 from heddle.errors import UsageError
 from heddle.interfaces.layouts import PC_BITS
+from heddle.isa.compiled_offsets import OffsetEntry
 from heddle.isa.encoding import GUARD_ALWAYS, Opcode, Space, Special, Swizzle
 from heddle.isa.error_codes import ErrorCode
 
@@ -272,9 +273,11 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
         operation.base, space = self._address(instruction, operation)
         if space is not Space.SHARED:
             raise ProgramStop(ErrorCode.UNSUPPORTED, instruction.b)
-        operation.pitch = (int(self.uniform[instruction.b]) << operation.element_shift) & _WORD
+        shift = 0 if operation.compiled is not OffsetEntry.NONE else operation.element_shift
+        operation.pitch = (int(self.uniform[instruction.b]) << shift) & _WORD
         operation.pc = self._pc
-        operation.columns = active_threads(self.state, instruction.guard, instruction.guard_negate)
+        operation.columns = (np.arange(self.cfg.threads) == 0 if operation.fill
+                             else active_threads(self.state, instruction.guard, instruction.guard_negate))
         operation.lanes = self.state.lane_mask
         errors, steps = self._execute_matrix(operation)
         self._counts["matrix_steps"] += steps
@@ -282,6 +285,8 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
             if code is not ErrorCode.PRODUCT_RANGE:
                 raise ProgramStop(code, operand)
             self._product_error = self._product_error or (code, self._pc, operand)
+
+    _offsets = _matrix
 
     def _invalidate_descriptor(self, instruction: SimpleNamespace) -> None:
         """No effect: descriptors are read each time."""

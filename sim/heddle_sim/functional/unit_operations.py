@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS, ROW_BYTES
 from heddle.interfaces.layouts import CopyKind
+from heddle.isa.compiled_offsets import MASK_BITS, OFFSET_BITS, POSITIONS, OffsetEntry
 from heddle.isa.encoding import Reduction, Space, Swizzle
 from heddle.isa.error_codes import ErrorCode
 
@@ -23,12 +24,14 @@ __all__ = ["copy_block", "multiply"]
 
 
 def multiply(state: ThreadState, operation: SimpleNamespace) -> tuple[list[tuple[ErrorCode, int]], int]:
-    """Execute one ``mm`` (fields of ``matrix_operation_layout`` as attributes) on a ``ThreadState``.
+    """Execute one ``mm`` or ``offsets`` (fields of ``matrix_operation_layout`` as attributes) on a ``ThreadState``.
 
     ``columns`` and ``lanes`` are bool [threads]. Returns the list of (code, operand) of its errors and the number of steps. Steps
     before an address error, in loop order, are executed.
     """
     cfg = state.cfg
+    if operation.fill:
+        return _multiply_step_by_step(state, operation)
     slices = operation.k_length + 1
     words_of_slice = cfg.threads if operation.lane_sum else operation.kb + 1
     columns, position, index = _columns(operation)
@@ -39,6 +42,12 @@ def multiply(state: ThreadState, operation: SimpleNamespace) -> tuple[list[tuple
     if len(columns) == 0:
         return errors, 0
     offsets = state.registers[columns, FIRST_FACTOR_REGISTER + operation.offset_register]
+    if operation.compiled is not OffsetEntry.NONE:
+        compiled = _compiled_addresses(state, operation, offsets)
+        if compiled is None:
+            return _multiply_step_by_step(state, operation)
+        b = state.shared[compiled].reshape(len(columns), slices, 1, cfg.dot)
+        return errors, _accumulate(state, operation, b, columns, position, numbers)
     first = np.uint32(operation.base) + (offsets << np.uint32(operation.element_shift))
     if operation.transpose:
         rows = slices * words_of_slice * (cfg.dot >> operation.int16)
@@ -60,6 +69,25 @@ def multiply(state: ThreadState, operation: SimpleNamespace) -> tuple[list[tuple
     # k of a column: slices, lanes along k, elements; each lane has its part of it, slice by slice.
     b = state.shared[addresses[:, :, None] + np.arange(cfg.dot)].reshape(len(columns), slices, words_of_slice, cfg.dot)
     return errors, _accumulate(state, operation, b, columns, position, numbers)
+
+
+def _compiled_addresses(state: ThreadState, operation: SimpleNamespace, offsets: np.ndarray) -> np.ndarray | None:
+    """Shared addresses of the bytes of each word, [columns, slices, dot], by compiled offsets; ``None`` where there is an error."""
+    cfg, by_byte = state.cfg, operation.compiled is OffsetEntry.BYTE
+    first, count = operation.pitch >> OFFSET_BITS, (operation.k_length + 1) * (cfg.dot if by_byte else 1)
+    if first + count > cfg.compiled_offsets or (by_byte and first % cfg.dot):
+        return None
+    entries, wrap = state.entries[first:first + count].astype(np.int64), (1 << OFFSET_BITS) - 1
+    threads = offsets.astype(np.int64)[:, None]
+    masks = threads >> OFFSET_BITS | -1 << MASK_BITS
+    inside = np.ones((len(offsets), count), bool)
+    for number in range(POSITIONS):
+        inside &= (masks >> (entries >> OFFSET_BITS + 4 * number & 15) & 1) != 0
+    addresses = np.where(inside, threads + entries + operation.base, operation.pitch) & wrap
+    if (addresses >= cfg.shared_bytes).any() or (not by_byte and (addresses % cfg.dot).any()):
+        return None
+    addresses = swizzled(addresses, operation.swizzle)
+    return addresses.reshape(len(offsets), -1, cfg.dot) if by_byte else addresses[:, :, None] + np.arange(cfg.dot)
 
 
 def _accumulate(state: ThreadState, operation: SimpleNamespace, b: np.ndarray, columns: np.ndarray, position: np.ndarray,
@@ -124,8 +152,9 @@ def _product(a: np.ndarray, b: np.ndarray, operation: SimpleNamespace, swap: boo
 def _multiply_step_by_step(state: ThreadState, operation: SimpleNamespace) -> tuple[list[tuple[ErrorCode, int]], int]:
     registers = state.registers.view(np.uint8).reshape(state.cfg.threads, -1)
     factors = registers[:, 4 * FIRST_FACTOR_REGISTER:].reshape(state.cfg.threads, state.cfg.factor_words, state.cfg.dot)
-    result = golden_multiply(state.registers[:, :PRODUCT_REGISTERS].view(np.int32), factors, state.shared, operation)
+    result = golden_multiply(state.registers[:, :PRODUCT_REGISTERS].view(np.int32), factors, state.shared, operation, state.entries)
     state.registers[:, :PRODUCT_REGISTERS] = result.products.view(np.uint32)
+    state.entries[:] = result.entries
     return [(code, operand) for code, _, operand in result.errors], len(result.steps) * state.cfg.passes(1 + operation.int16)
 
 

@@ -5,12 +5,13 @@ from types import SimpleNamespace
 
 import numpy as np
 from heddle.constants import BANK_BYTES, PRODUCT_REGISTERS, ROW_BYTES
+from heddle.isa.compiled_offsets import MASK_BITS, OFFSET_BITS, POSITIONS, OffsetEntry
 from heddle.isa.encoding import LoopOrder, Swizzle
 from heddle.isa.error_codes import ErrorCode
 
 from .block_copy import swizzled
 
-__all__ = ["MatrixOperation", "MatrixResult", "column_of", "column_steps", "group_lanes", "matrix_steps", "multiply"]
+__all__ = ["MatrixOperation", "MatrixResult", "column_of", "column_steps", "compiled_address", "group_lanes", "matrix_steps", "multiply"]
 
 _LANES = (1, 2, 4, 4)       # neighbouring lanes for a factor of 1 to 4; with three the fourth does nothing
 
@@ -43,6 +44,8 @@ class MatrixOperation:
     int16: int = 0
     transpose: int = 0
     pitch: int = 0
+    compiled: OffsetEntry = OffsetEntry.NONE
+    fill: int = 0
     pc: int = 0
 
 
@@ -64,6 +67,10 @@ class MatrixResult:
     pieces : list of list of int
         With transpose: shared addresses of the 16-byte pieces that are fetched together, one for each row, where the swizzle put them.
         Neighbouring columns in the same pieces share the fetch.
+    fills : list of dict of int to int
+        With ``fill``, for each word: 0 to its shared address, where the swizzle put it.
+    entries : uint32 [compiled_offsets] or None
+        The compiled-offset memory after the operation.
     """
 
     products: np.ndarray
@@ -71,6 +78,8 @@ class MatrixResult:
     steps: list[dict[int, int]] = field(default_factory=list)
     unfinished: dict[int, int] = field(default_factory=dict)
     pieces: list[list[int]] = field(default_factory=list)
+    fills: list[dict[int, int]] = field(default_factory=list)
+    entries: np.ndarray | None = None
 
     @property
     def addresses(self) -> list[int]:
@@ -113,8 +122,21 @@ def column_steps(operation: MatrixOperation | SimpleNamespace) -> list[tuple[int
     return [(column, number, word) for number in range(operation.k_length + 1) for word in range(words) for column in columns]
 
 
-def multiply(products: np.ndarray, factors: np.ndarray, shared: np.ndarray, operation: MatrixOperation | SimpleNamespace) -> MatrixResult:
-    """Execute one ``mm``.
+def compiled_address(entry: int, offset: int, base: int, padding: int) -> int:
+    """Address by compiled offsets: base of the operation, base of the thread and offset of the entry modulo 2^20, or the padding where a
+    mask bit of the thread that the entry asks for is not set [S2.3].
+
+    ``entry``: an ``entry_layout``; ``offset``: offset register of the thread, a ``base_layout``; ``padding``: its low 20 bits count.
+    """
+    mask = offset >> OFFSET_BITS | -1 << MASK_BITS
+    numbers = [entry >> OFFSET_BITS + 4 * index & 15 for index in range(POSITIONS)]
+    inside = all(mask >> number & 1 for number in numbers)
+    return (base + offset + entry if inside else padding) & (1 << OFFSET_BITS) - 1
+
+
+def multiply(products: np.ndarray, factors: np.ndarray, shared: np.ndarray, operation: MatrixOperation | SimpleNamespace,
+             entries: np.ndarray | None = None) -> MatrixResult:
+    """Execute one ``mm`` or ``offsets``.
 
     Parameters
     ----------
@@ -126,17 +148,25 @@ def multiply(products: np.ndarray, factors: np.ndarray, shared: np.ndarray, oper
         Shared memory.
     operation : MatrixOperation
         Operation.
+    entries : uint32 [compiled_offsets], optional
+        Compiled-offset memory; not modified.
 
     Returns
     -------
     MatrixResult
     """
     threads, _, dot = factors.shape
-    result = MatrixResult(products.copy())
+    result = MatrixResult(products.copy(), entries=None if entries is None else entries.copy())
     parts = np.ascontiguousarray(factors).reshape(threads, -1).view("<u4")
     offsets = [int(value) for value in parts[:, operation.offset_register]]
     if operation.transpose:
         _multiply_columns(result, factors, shared, operation, offsets)
+        return result
+    if operation.fill:
+        _fill(result, shared, operation, offsets[0], dot)
+        return result
+    if operation.compiled is not OffsetEntry.NONE:
+        _multiply_compiled(result, factors, shared, operation, offsets)
         return result
     for index, number, quad in _parts(operation):
         register = operation.product + index
@@ -157,12 +187,64 @@ def multiply(products: np.ndarray, factors: np.ndarray, shared: np.ndarray, oper
                 return result
         result.steps.append(words)
         zero = operation.zero and number == quad == 0
+        contents = {position: shared[address:address + dot] for position, address in words.items()}
         if operation.lane_sum:
-            words = {4 * quad + part: address for part, address in words.items()}
-            _total(result.products, factors, shared, operation, register, number, words, zero)
+            contents = {4 * quad + part: word for part, word in contents.items()}
+            _total(result.products, factors, operation, register, number, contents, zero)
         else:
-            _step(result.products, factors, shared, operation, register, number, words, zero)
+            _step(result.products, factors, operation, register, number, contents, zero)
     return result
+
+
+def _fill(result: MatrixResult, shared: np.ndarray, operation: MatrixOperation | SimpleNamespace, offset: int, dot: int) -> None:
+    """Words of ``dot`` bytes into the compiled-offset memory, up to the first error."""
+    assert result.entries is not None
+    column = (operation.base + (offset << operation.element_shift)) & 0xFFFFFFFF
+    for number in range(operation.k_length + 1):
+        address = (column + number * dot) & 0xFFFFFFFF
+        place = swizzled(address, operation.swizzle)
+        if code := _word_error(operation, column, number * dot, dot, len(shared)):
+            result.errors.append((code, operation.pc, address))
+            result.unfinished[0] = place
+            return
+        result.fills.append({0: place})
+        first = (operation.factor_word + number) * dot // 4
+        result.entries[first:first + dot // 4] = shared[place:place + dot].view("<u4")
+
+
+def _multiply_compiled(result: MatrixResult, factors: np.ndarray, shared: np.ndarray, operation: MatrixOperation | SimpleNamespace,
+                       offsets: list[int]) -> None:
+    """All steps with compiled offsets, up to the first error."""
+    assert result.entries is not None
+    dot, by_byte = factors.shape[2], operation.compiled is OffsetEntry.BYTE
+    first, together = operation.pitch >> OFFSET_BITS, dot if by_byte else 1
+    for index, number in matrix_steps(operation):
+        register = operation.product + index
+        if _beyond(result, operation, register):
+            continue
+        place = first + number * together
+        if place >= len(result.entries) or (by_byte and place % dot):
+            result.errors.append((ErrorCode.OFFSET_RANGE, operation.pc, len(result.entries)))
+            return
+        words, contents = {}, {}
+        for a in range(operation.ka + 1):
+            column = column_of(operation, a, index)
+            if column is None or not operation.columns[column]:
+                continue
+            pieces = []
+            for part, entry in enumerate(result.entries[place:place + together].tolist()):
+                address = compiled_address(entry, offsets[column], operation.base, operation.pitch)
+                words[part if by_byte else a] = there = swizzled(address, operation.swizzle)
+                code = (ErrorCode.MISALIGNED if not by_byte and address % dot
+                        else ErrorCode.OUT_OF_RANGE if address >= len(shared) else None)
+                if code:
+                    result.errors.append((code, operation.pc, address))
+                    result.unfinished.update(words)
+                    return
+                pieces.append(shared[there:there + (1 if by_byte else dot)])
+            contents[a] = np.concatenate(pieces)
+        result.steps.append(words)
+        _step(result.products, factors, operation, register, number, contents, operation.zero and number == 0)
 
 
 def _beyond(result: MatrixResult, operation: MatrixOperation | SimpleNamespace, register: int) -> bool:
@@ -193,7 +275,8 @@ def _multiply_columns(result: MatrixResult, factors: np.ndarray, shared: np.ndar
         position = word if operation.lane_sum else a * lanes_b + word
         result.steps.append({position: swizzled(address, operation.swizzle)})
         execute = _total if operation.lane_sum else _step
-        execute(result.products, factors, shared, operation, register, number, {position: address}, operation.zero and number == word == 0)
+        content = _column_bytes(shared, operation, address, dot)
+        execute(result.products, factors, operation, register, number, {position: content}, operation.zero and number == word == 0)
 
 
 def _parts(operation: MatrixOperation | SimpleNamespace) -> list[tuple[int, int, int]]:
@@ -257,20 +340,16 @@ def _fetch_piece(result: MatrixResult, operation: MatrixOperation | SimpleNamesp
 
 
 def _column_bytes(shared: np.ndarray, operation: MatrixOperation | SimpleNamespace, address: int, dot: int) -> np.ndarray:
-    """The ``dot`` bytes of a column that a step multiplies: those from ``address``, or with transpose one in each row, ``address`` without
-    swizzle.
-    """
-    if not operation.transpose:
-        return shared[address:address + dot]
+    """The ``dot`` bytes of a column of transposed B that a step multiplies: an element in each row, ``address`` without swizzle."""
     size = 1 + operation.int16
     rows = swizzled(address + np.arange(_rows(operation, dot)) * operation.pitch, operation.swizzle)
     return shared[rows[:, None] + np.arange(size)].reshape(-1)
 
 
-def _step(products: np.ndarray, factors: np.ndarray, shared: np.ndarray, operation: MatrixOperation | SimpleNamespace, register: int,
-          number: int, words: dict[int, int], zero: int) -> None:
-    """One step of all PEs: dot products, sums over the PEs along k, accumulation. ``words``: shared address of the word of a position."""
-    threads, _, dot = factors.shape
+def _step(products: np.ndarray, factors: np.ndarray, operation: MatrixOperation | SimpleNamespace, register: int, number: int,
+          words: dict[int, np.ndarray], zero: int) -> None:
+    """One step of all PEs: dot products, sums over the PEs along k, accumulation. ``words``: bytes of the word of a position."""
+    threads = len(factors)
     lanes_a, lanes_b = group_lanes(operation)
     size = lanes_a * lanes_b
     dots = np.zeros(threads, np.int64)
@@ -281,7 +360,7 @@ def _step(products: np.ndarray, factors: np.ndarray, shared: np.ndarray, operati
         takes[lane] = operation.lanes[lane] and position // lanes_b in fetched and position % lanes_b == operation.kb_destination
         if operation.lanes[lane] and position in words:
             a = _elements(factors[lane, operation.factor_word + number], operation.a_signed, operation.int16)
-            b = _elements(_column_bytes(shared, operation, words[position], dot), operation.b_signed, operation.int16)
+            b = _elements(words[position], operation.b_signed, operation.int16)
             dots[lane] = a @ b
     sums = np.repeat(dots.reshape(-1, lanes_b).sum(axis=1), lanes_b)
     # 64 bits hold the sum of a register and dot products; the conversion back wraps.
@@ -290,14 +369,14 @@ def _step(products: np.ndarray, factors: np.ndarray, shared: np.ndarray, operati
     products[takes, register] = after[takes]
 
 
-def _total(products: np.ndarray, factors: np.ndarray, shared: np.ndarray, operation: MatrixOperation | SimpleNamespace, register: int,
-           number: int, words: dict[int, int], zero: int) -> None:
-    """Contribution of some PEs to a dot product of all PEs, accumulated in PE 0. ``words``: shared address of the word of a PE."""
+def _total(products: np.ndarray, factors: np.ndarray, operation: MatrixOperation | SimpleNamespace, register: int, number: int,
+           words: dict[int, np.ndarray], zero: int) -> None:
+    """Contribution of some PEs to a dot product of all PEs, accumulated in PE 0. ``words``: bytes of the word of a PE."""
     total = 0 if zero else int(products[0, register])
-    for lane, address in words.items():
+    for lane, word in words.items():
         if operation.lanes[lane]:
             a = _elements(factors[lane, operation.factor_word + number], operation.a_signed, operation.int16)
-            total += int(a @ _elements(_column_bytes(shared, operation, address, factors.shape[2]), operation.b_signed, operation.int16))
+            total += int(a @ _elements(word, operation.b_signed, operation.int16))
     if operation.lanes[0]:
         products[0, register] = (total + (1 << 31)) % (1 << 32) - (1 << 31)
 

@@ -33,6 +33,8 @@ class ThreadState:
         Rows that take part in ``mm``.
     shared : uint8 [cfg.shared_bytes]
         Shared memory.
+    entries : uint32 [cfg.compiled_offsets]
+        Compiled-offset memory.
     memory : uint8 [bytes]
         Global memory; an access beyond its end (below ``2**axi_address_bits``) is answered with an error.
     """
@@ -42,6 +44,7 @@ class ThreadState:
     predicates: np.ndarray
     lane_mask: np.ndarray
     shared: np.ndarray
+    entries: np.ndarray
     memory: np.ndarray
 
     @classmethod
@@ -53,6 +56,7 @@ class ThreadState:
             predicates=np.zeros((PREDICATES, cfg.threads), bool),
             lane_mask=np.ones(cfg.threads, bool),
             shared=np.zeros(cfg.shared_bytes, np.uint8),
+            entries=np.zeros(cfg.compiled_offsets, np.uint32),
             memory=np.zeros(memory_bytes, np.uint8),
         )
 

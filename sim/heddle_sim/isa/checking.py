@@ -14,6 +14,7 @@ from heddle.constants import (
     SEGMENTS,
     UNIFORM_REGISTERS,
 )
+from heddle.isa.compiled_offsets import OffsetEntry
 from heddle.isa.encoding import (
     UNIFORM_FUNCTIONS,
     Access,
@@ -172,6 +173,33 @@ def _merges(value: int, word: int, cfg: Config | None) -> str | None:
     return None
 
 
+def _compiled(value: int, word: int, cfg: Config | None) -> str | None:
+    entry, ka, kb, lane_sum, transpose = (
+        _get(word, f"modifiers.matrix.{name}") for name in ("compiled", "ka", "kb", "lane_sum", "transpose"))
+    if entry == OffsetEntry.NONE.value:
+        return None
+    if entry not in (OffsetEntry.WORD.value, OffsetEntry.BYTE.value):
+        return "without .ow and .ob, or with one of them"
+    if cfg and not cfg.compiled_offsets:
+        return "without .ow and .ob: the configuration has no compiled_offsets"
+    if entry == OffsetEntry.BYTE.value and cfg and not cfg.byte_entries:
+        return f"without .ob: fetch_words and threads must be at least dot = {cfg.dot} for it"
+    if kb or lane_sum or transpose or (ka and entry == OffsetEntry.BYTE.value):
+        return "without .kb, .sum and .t1 with .ow, and also without .ka with .ob"
+    return None
+
+
+def _offset_memory(value: int, word: int, cfg: Config | None) -> str | None:
+    return "absent: the configuration has no compiled_offsets" if cfg and not cfg.compiled_offsets else None
+
+
+def _offset_words(value: int, word: int, cfg: Config | None) -> str | None:
+    slices = _get(word, "modifiers.matrix.k_length") + 1
+    if cfg is None or value + slices <= cfg.offset_words:
+        return None
+    return f"from 0 to {cfg.offset_words - slices} with .k{slices}"
+
+
 def _element_shift(value: int, word: int, cfg: Config | None) -> str | None:
     return "at most 16 bytes" if _get(word, "modifiers.segment.element_shift") > 4 else None
 
@@ -285,6 +313,9 @@ _FUNCTIONS = {
     "element": _element,
     "transpose": _transpose,
     "merges": _merges,
+    "compiled": _compiled,
+    "offset_memory": _offset_memory,
+    "offset_words": _offset_words,
     "plain_copy": _plain_copy,
     "multicast": _multicast,
     "recurrent": _recurrent,

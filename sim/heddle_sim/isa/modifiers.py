@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from heddle.errors import UsageError
+from heddle.isa.compiled_offsets import OffsetEntry
 from heddle.isa.encoding import LoopOrder, Reduction, Space, Swizzle, WaitUnit
 from heddle.isa.tensor_descriptor import TensorFormat
 from heddle.isa.tensor_rules import REDUCTION_FORMATS
@@ -123,6 +124,10 @@ def _tensor_rank() -> Choice:
                   None, shown=True)
 
 
+def _slices() -> Choice:
+    return Choice("k", "factor words, one k-slice each", {f"k{n}": {_MATRIX + "k_length": n - 1} for n in range(1, 17)}, "k1")
+
+
 def _copy() -> tuple[Choice, ...]:
     """What ``copy_block`` and ``copy_rows`` have in common."""
     return (
@@ -162,6 +167,7 @@ MODIFIERS: dict[str, tuple[Choice | Flags, ...]] = {
     "block": (*_copy(), _multicast()),
     "tensor": (_tensor_rank(), *_spaces(), _multicast(), _reduction()),
     "rank": (_tensor_rank(),),
+    "slices": (_slices(),),
     "matrix": (
         Choice("ka", "threads that share a row; i: interleaved columns", _ka(), "ka1"),
         Choice("kb", "threads that share a dot product; d: the thread that receives it", _kb(), "kb1"),
@@ -169,8 +175,10 @@ MODIFIERS: dict[str, tuple[Choice | Flags, ...]] = {
         Choice("t", "B is stored transposed", _flag(_MATRIX + "transpose", "t0", "t1"), "t0"),
         Choice("A", "A is unsigned or signed", _flag(_MATRIX + "a_signed", "ua", "sa"), "sa", shown=True),
         Choice("B", "B is unsigned or signed", _flag(_MATRIX + "b_signed", "ub", "sb"), "sb", shown=True),
-        Choice("k", "factor words, one k-slice each",
-               {f"k{n}": {_MATRIX + "k_length": n - 1} for n in range(1, 17)}, "k1"),
+        _slices(),
+        Choice("offsets", "addresses of B by the compiled-offset memory: an entry for each word (.ow), or for each byte (.ob)",
+               {"": {_MATRIX + "compiled": OffsetEntry.NONE.value}, "ow": {_MATRIX + "compiled": OffsetEntry.WORD.value},
+                "ob": {_MATRIX + "compiled": OffsetEntry.BYTE.value}}, ""),
         Choice("order", "columns outermost (all slices of a column before the next column)",
                {"": {_MATRIX + "order": LoopOrder.SLICES_OUTER.value},
                 "kin": {_MATRIX + "order": LoopOrder.COLUMNS_OUTER.value}}, ""),

@@ -24,19 +24,19 @@ def words(cfg, count):
     rng = np.random.default_rng(cfg.threads)
     numbers = [*LIMITS, 59, 60, 61, 62, 65, *range(cfg.registers - 5, cfg.registers + 2)]
     for opcode in Opcode:
-        first = 256 if opcode is Opcode.MATRIX else 0
+        first = 256 if opcode in (Opcode.MATRIX, Opcode.OFFSETS) else 0
         for _ in range(count if CHECKS[opcode] else 3):
             special = pack({"modifiers.alu.special": int(opcode is Opcode.UNIFORM_SPECIAL)})
             if opcode in TENSOR_OPCODES:
                 mode = int(rng.integers(2))
                 special = pack({"modifiers.copy.source": 1, "modifiers.copy.mode": mode,
                                 "modifiers.copy.rank_minus_one": int(rng.integers(2 * mode, 5))})
-            values = {"dst": 0, "a": first, "b": 0, "c": first, "b_source": int(rng.integers(1, 3)),
+            values = {"dst": 0, "a": first, "b": 0, "c": 0 if opcode is Opcode.OFFSETS else first, "b_source": int(rng.integers(1, 3)),
                       "modifiers": FIELDS["modifiers"].get(special)}
             for name in rng.choice(["dst", "a", "b", "c", "b_source", "modifiers"], rng.integers(3)):
                 field = FIELDS[name]
                 values[name] = int(rng.integers(field.mask + 1) if field.width != 12 else rng.choice(numbers))
-                if name == "modifiers" and opcode is Opcode.MATRIX and rng.integers(2):     # only the number of slices
+                if name == "modifiers" and opcode in (Opcode.MATRIX, Opcode.OFFSETS) and rng.integers(2):     # only the number of slices
                     values[name] &= FIELDS["modifiers"].get(pack({"modifiers.matrix.k_length": 15}))
                 if name == "modifiers" and opcode in TENSOR_OPCODES and rng.integers(4):        # mostly defined modes
                     values[name] &= FIELDS["modifiers"].get(~pack({"modifiers.copy.mode": 14}))
@@ -67,7 +67,7 @@ def test_hardware_and_software_agree(cfg):
     simulator = Simulator(dut)
     simulator.add_testbench(bench)
     simulator.run()
-    present = {"tensors": cfg.tensors, "recurrent": cfg.rnn}
+    present = {"tensors": cfg.tensors, "recurrent": cfg.rnn, "offset_memory": cfg.compiled_offsets > 0}
     for opcode, checks in CHECKS.items():
         without = bool(checks) and not present.get(checks[0].rule, True)        # nothing else is looked at
         for check in checks[:1] if without else checks:

@@ -131,6 +131,7 @@ ALU = {"opcode": Opcode.THREAD_ALU, **SOURCES}
 LOAD = {"opcode": Opcode.LOAD}
 STORE = {"opcode": Opcode.STORE}
 MM = {"opcode": Opcode.MATRIX, "a": 256, "c": 256}
+FILL = {"opcode": Opcode.OFFSETS, "a": 256}
 UALU = {"opcode": Opcode.UNIFORM_ALU, **SOURCES}
 COPY = {"opcode": Opcode.COPY_BLOCK, **SOURCES}
 ROWS = {"opcode": Opcode.COPY_ROWS, "modifiers.copy.source": Space.GLOBAL}
@@ -172,6 +173,8 @@ BOUNDARIES = [
     (STORE, ACCESS, 7, True), (STORE, "a", LAST + 1, True), (STORE, "b", 16, True), (MM, "dst", 256, True),
     (MM, "a", 255, True), (MM, "a", LAST + 1, True), (MM, "b", 16, True), (MM, "c", 252, True),
     (MM, "c", LAST, False), (MM, "c", LAST + 1, True), (MM | {"modifiers.matrix.k_length": 1}, "c", LAST, True),
+    (FILL, "a", 255, True), (FILL, "b", 16, True), (FILL, "c", CFG.offset_words, True), (FILL, "c", CFG.offset_words - 1, False),
+    (FILL | {"modifiers.matrix.k_length": 1}, "c", CFG.offset_words - 1, True),
     (SEGMENT, "dst", 16, True), (SEGMENT, "b_source", 0, True), (SEGMENT | {"b_source": 1}, "b", 64, True),
     (SEGMENT, SHIFT, 4, False), (SEGMENT, SHIFT, 5, True), (EXPECT, "a", 16, True), (EXPECT, "b_source", 0, True),
     (WAIT, "a", 16, True), (WAIT, "a", 15, False), (EXPECT | {"b_source": 1}, "b", 64, True),
@@ -246,4 +249,4 @@ def test_checks_are_made_in_order():
             word = pack(everything | {"opcode": opcode})
             first = checks[0].field
             operand = (1 << 32) - 1 if first == "modifiers" else everything[first]
-            assert_error(simulator(CFG.replace(tensors=False, rnn=False)).run(Program([word])), checks[0].code, 0, operand)
+            assert_error(simulator(CFG.replace(tensors=False, rnn=False, compiled_offsets=0)).run(Program([word])), checks[0].code, 0, operand)

@@ -228,7 +228,7 @@ def test_pack_refuses_what_does_not_fit():
 
 # -- messages -----------------------------------------------------------------------------------
 
-KS = ".ka1, .ka2, .ka3, .ka4, .ka2i, .ka3i, .ka4i, .kb1 to .kb4d3, .sum, .t0, .t1, .ua, .sa, .ub, .sb, .k1 to .k16, .kin, .z"
+KS = ".ka1, .ka2, .ka3, .ka4, .ka2i, .ka3i, .ka4i, .kb1 to .kb4d3, .sum, .t0, .t1, .ua, .sa, .ub, .sb, .k1 to .k16, .ow, .ob, .kin, .z"
 MESSAGES = [
     ("ad r1, r2, r3", "mnemonic must be an instruction, not 'ad' (nearest: add)"),
     ("qqqqq", "mnemonic must be an instruction, not 'qqqqq'"),

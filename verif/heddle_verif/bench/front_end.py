@@ -115,12 +115,13 @@ async def kernel(dut):
 
 def words_of(opcode, rng):
     """Endless words of an opcode with one field, and sometimes the source of b, away from legal values."""
-    first = FIRST_FACTOR_REGISTER if opcode is Opcode.MATRIX else 0
+    first = FIRST_FACTOR_REGISTER if opcode in (Opcode.MATRIX, Opcode.OFFSETS) else 0
     special = FIELDS["modifiers"].get(pack({"modifiers.alu.special": int(opcode is Opcode.UNIFORM_SPECIAL)}))
     if opcode in OF_TENSORS:        # im2col, 4 dimensions, to shared memory
         special = FIELDS["modifiers"].get(pack({"modifiers.copy.source": 1, "modifiers.copy.mode": 1, "modifiers.copy.rank_minus_one": 3}))
     for field in itertools.cycle(("dst", "a", "b", "c", "b_source", "modifiers")):
-        values = {"guard": int(rng.integers(8)), "guard_negate": int(rng.integers(2)), "dst": 0, "a": first, "b": 0, "c": first,
+        values = {"guard": int(rng.integers(8)), "guard_negate": int(rng.integers(2)), "dst": 0, "a": first, "b": 0,
+                  "c": 0 if opcode is Opcode.OFFSETS else first,
                   "b_source": int(rng.integers(3)), "modifiers": special, "imm": int(rng.integers(1 << 32))}
         place = FIELDS[field]
         values[field] = int(rng.integers(place.mask + 1) if place.width != 12 else rng.choice(NUMBERS))
@@ -131,8 +132,8 @@ def violating(cfg, opcode, check, rng):
     """A word whose first violation is ``check``, and the segment that must be global before it (or None)."""
     if check.rule == "shared_segment":
         segment = int(rng.integers(12))      # the good program uses segment 12
-        return pack({"opcode": opcode, "guard": GUARD_ALWAYS, "a": FIRST_FACTOR_REGISTER, "c": FIRST_FACTOR_REGISTER,
-                     "b": segment}), segment
+        factors = 0 if opcode is Opcode.OFFSETS else FIRST_FACTOR_REGISTER
+        return pack({"opcode": opcode, "guard": GUARD_ALWAYS, "a": FIRST_FACTOR_REGISTER, "c": factors, "b": segment}), segment
     for word in itertools.islice(words_of(opcode, rng), 20_000):
         violation = find_violation(word, cfg, [Space.SHARED.value] * SEGMENTS)
         if violation and (violation.field, violation.code) == (check.field, check.code):
@@ -156,10 +157,11 @@ async def fails(bench, word, before=(), good_after=True):
 async def violations(dut):
     """Every row of the checks at issue."""
     bench = await prepared(dut, "bursty", 0.5)
+    features = {Opcode.RECURRENT: ("recurrent", bench.cfg.rnn), Opcode.OFFSETS: ("offset_memory", bench.cfg.compiled_offsets > 0)}
     for opcode, checks in CHECKS.items():
         for check in checks:
-            rule, there = ("recurrent", bench.cfg.rnn) if opcode is Opcode.RECURRENT else ("tensors", bench.cfg.tensors)
-            if opcode in (*OF_TENSORS, Opcode.RECURRENT) and there != (check.rule != rule):
+            rule, there = features.get(opcode, ("tensors", bench.cfg.tensors))
+            if opcode in (*OF_TENSORS, *features) and there != (check.rule != rule):
                 continue        # holds, or another check fails before it
             word, segment = violating(bench.cfg, opcode, check, bench.rng)
             before = () if segment is None else (f"segment.global.b8.d1 ur{segment}, 0",)

@@ -44,6 +44,7 @@ class MatrixBench(Bench):
         self.layout = matrix_operation_layout(cfg)
         self.products = np.zeros((cfg.threads, PRODUCT_REGISTERS), np.int32)
         self.factors = np.zeros((cfg.threads, cfg.factor_words, cfg.dot), np.uint8)
+        self.entries = np.zeros(cfg.compiled_offsets, np.uint32)
         self.returned = np.zeros(cfg.threads, np.uint32)
         self.operations, self.accesses = deque(), deque()       # not accepted, not begun
         self.in_flight, self.reads = deque(), []
@@ -218,7 +219,7 @@ class MatrixBench(Bench):
         """Words that are fetched together are read together, each 16 bytes once a pass; a group with an error is not read."""
         slots = self.cfg.fetch_slots
         groups = self._groups_of_pieces(result.pieces)
-        for words in (*result.steps, result.unfinished) if not transpose else ():
+        for words in (*result.steps, *result.fills, result.unfinished) if not transpose else ():
             of_step = {}
             for position, address in words.items():
                 of_step.setdefault(position // slots, []).append(address // BANK_BYTES * BANK_BYTES)
@@ -249,8 +250,8 @@ class MatrixBench(Bench):
                 self.completed += 1
                 self._count(operation, "stopped")
                 return
-            result = multiply(self.products, self.factors, self.shared, operation)
-            self.products = result.products
+            result = multiply(self.products, self.factors, self.shared, operation, self.entries)
+            self.products, self.entries = result.products, result.entries
             self.errors.expect(*result.errors)
             assert not self.errors.outstanding, f"errors must be reported before done: {result.errors}"
             self._count(operation, result.errors[0][0].name if result.errors else "done")

@@ -2,6 +2,7 @@
 
 import numpy as np
 from heddle.constants import FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS, ROW_BYTES
+from heddle.isa.compiled_offsets import MASK_BITS, OFFSET_BITS, POSITIONS, OffsetEntry
 from heddle.isa.encoding import LoopOrder, Swizzle
 from heddle_sim.golden.matrix import MatrixOperation
 
@@ -30,7 +31,9 @@ class Workload:
         self.limit = self.cfg.factor_words - OFFSET_WORDS
         parts = self.cfg.numbers_per_word
         near, panels = (self.cfg.factor_words - words for words in (NEAR_WORDS, NEAR_WORDS + PANEL_WORDS))
-        self.offset_numbers = range(self.limit * parts, panels * parts)
+        compiled = int(self.cfg.compiled_offsets > 0)       # words with bases of compiled offsets, the first ones
+        self.compiled_numbers = range(self.limit * parts, (self.limit + compiled) * parts)
+        self.offset_numbers = range((self.limit + compiled) * parts, panels * parts)
         self.panel_numbers = range(panels * parts, near * parts)
         self.near_numbers = range(near * parts, self.cfg.factor_registers)
 
@@ -48,8 +51,63 @@ class Workload:
                 if word >= cfg.factor_words - NEAR_WORDS:
                     columns = (group * bench.slots + np.arange(bench.slots))[:, None] * [1, 2, 2, 4][:cfg.numbers_per_word]
                     data = (2 * columns if word % 2 else columns + self.rng.integers(0, 2, columns.shape) * 16).astype(np.uint32)
+                if word * cfg.numbers_per_word in self.compiled_numbers:        # bases, and most mask bits
+                    masks = sum((self.rng.random(data.shape) < 0.9).astype(np.uint32) << bit for bit in range(MASK_BITS))
+                    data = self.rng.integers(0, cfg.shared_bytes // 4 // 16, data.shape, np.uint32) * 16 | masks << OFFSET_BITS
                 bench.accesses.append(FactorWrite(word, (1 << cfg.numbers_per_word) - 1, bench.lanes_of(group), data))
         await bench.idle()
+        if cfg.compiled_offsets:
+            await self.prepare_entries()
+
+    async def prepare_entries(self):
+        """Entries in the last bytes of shared memory and in the compiled-offset memory: the first half of words, the others of bytes."""
+        bench, cfg, count = self.bench, self.cfg, self.cfg.compiled_offsets
+        offsets = self.rng.integers(0, cfg.shared_bytes // 4, count, np.uint32)
+        offsets[:count // 2] &= ~np.uint32(cfg.dot - 1)
+        offsets[count // 2:][::2] = offsets[count // 2:][1::2] & ~np.uint32(1)      # some bytes are neighbours
+        entries = offsets
+        for number in range(POSITIONS):
+            entries = entries | np.where(self.rng.random(count) < 0.5, 15, self.rng.integers(0, MASK_BITS, count)).astype(
+                np.uint32) << OFFSET_BITS + 4 * number
+        bench.shared[-4 * count:] = entries.astype("<u4").view(np.uint8)
+        for word in range(0, cfg.offset_words, 16):
+            bench.issue(self.fill(word, min(16, cfg.offset_words - word)))
+        await bench.idle()
+        assert np.array_equal(bench.entries, entries)
+
+    def fill(self, word, count, source=None):
+        """Loads ``count`` words of the entries, from word ``source`` of those in shared memory."""
+        register = self.random.choice(self.offset_numbers)
+        place = self.cfg.shared_bytes - 4 * self.cfg.compiled_offsets + (word if source is None else source) * self.cfg.dot
+        base = (place - int(self.bench.factor_numbers()[0, register])) % (1 << 32)
+        return self.plain(fill=1, factor_word=word, k_length=count - 1, offset_register=register, base=base)
+
+    def plain(self, **fixed):
+        """An operation of thread 0 without merges."""
+        return MatrixOperation(**{"columns": np.arange(self.cfg.threads) == 0, "lanes": np.ones(self.cfg.threads, bool)} | fixed)
+
+    def refill(self):
+        """Some words of the entries come from other words of the same half."""
+        half = self.cfg.offset_words // 2
+        count = self.random.randrange(1, min(half, 8) + 1)
+        word, source = (self.random.randrange(half - count + 1) for _ in range(2))
+        second = self.random.randrange(2) * half
+        return self.fill(second + word, count, second + source)
+
+    def compiled(self, values):
+        """What is different with compiled offsets: bases and entries, which stay within three quarters of shared memory."""
+        cfg, random = self.cfg, self.random
+        by_byte = cfg.byte_entries and random.getrandbits(1)
+        together, room = (cfg.dot, cfg.compiled_offsets) if by_byte else (1, cfg.compiled_offsets // 2)
+        slices = min(values["k_length"] + 1, room // together)
+        first = random.randrange((room - slices * together) // together + 1) * together
+        step = 1 if by_byte else cfg.dot
+        padding = random.randrange(0, cfg.shared_bytes, step)
+        merge = {"kb": 0, "kb_destination": 0, "lane_sum": 0, "transpose": 0} | ({"ka": 0, "ka_interleaved": 0} if by_byte else {})
+        return merge | {
+            "compiled": OffsetEntry.BYTE if by_byte else OffsetEntry.WORD, "k_length": slices - 1,
+            "pitch": first << OFFSET_BITS | padding, "base": random.randrange(0, cfg.shared_bytes // 4, step),
+            "offset_register": random.choice(self.compiled_numbers)}
 
     def mask(self):
         kind = self.random.randrange(6)
@@ -84,6 +142,8 @@ class Workload:
             values |= self.transposed(values)
         if not fixed and random.random() < 0.4:
             values |= self.swizzled(values, random_mode(random, cfg))
+        if cfg.compiled_offsets and self.merges and not fixed and random.random() < 0.3:
+            values |= self.compiled(values) | {"swizzle": random_mode(random, cfg)}
         return MatrixOperation(**values)
 
     def swizzled(self, values, mode):

@@ -33,7 +33,9 @@ def thread_registers(operation):
 
 
 def matrix_registers(cfg, operation):
-    """Registers that an ``mm`` (dictionary) reads, and those that it accumulates in."""
+    """Registers that an ``mm`` or ``offsets`` (dictionary) reads, and those that it accumulates in."""
+    if operation.get("fill"):
+        return {FIRST_FACTOR_REGISTER + operation["offset_register"]}, set()
     first = FIRST_FACTOR_REGISTER + operation["factor_word"] * cfg.numbers_per_word
     reads = set(range(first, first + (operation["k_length"] + 1) * cfg.numbers_per_word))
     reads.add(FIRST_FACTOR_REGISTER + operation["offset_register"])

@@ -12,6 +12,8 @@ ORDERS = {LoopOrder.SLICES_OUTER: "slices outermost", LoopOrder.COLUMNS_OUTER: "
 SIGNS = ("unsigned, unsigned", "unsigned, signed", "signed, unsigned", "signed, signed")
 MASKS = ("all", "some", "one", "none")
 ELEMENTS = ("int8", "int16")
+ADDRESSES = ("columns", "entries of words", "entries of bytes", "offsets")      # of B; "offsets": a load of entries
+COMPILED = ADDRESSES[1:3]
 LAYOUTS = ("columns", "rows")       # how B lies: each column together, or rows of k (transpose)
 
 
@@ -24,6 +26,7 @@ def merge_name(ka, kb, lane_sum=0):
 
 
 MERGES = (*(merge_name(ka, kb) for ka in KA for kb in KB), "lane sum")
+_ALONG_K = [name for name in MERGES if "kb" in name or name == "lane sum"]
 _WITHOUT_KA = [merge_name(0, kb) for kb in KB] + ["lane sum"]
 _MERGE_RULES = [
     Exclusion("columns are shared out only among threads that share a row", merge=_WITHOUT_KA, shares=("blocks", "interleaved")),
@@ -39,16 +42,28 @@ OPERATION = Group(
     _MERGE_POINTS | _TYPE_POINTS | {
         "merging": ("none", "ka", "kb", "ka and kb", "lane sum"), "columns": MASKS, "lanes": MASKS, "slices": ("1", "2 to 15", "16"),
         "stall": ("none", "banks", "hold", "banks and hold"), "begins": ("after idle", "back to back"),
-        "end": ("done", "MISALIGNED", "OUT_OF_RANGE", "PRODUCT_RANGE", "PANEL_RANGE", "stopped"),
-        "swizzle": SWIZZLES},
+        "end": ("done", "MISALIGNED", "OUT_OF_RANGE", "PRODUCT_RANGE", "PANEL_RANGE", "OFFSET_RANGE", "stopped"),
+        "swizzle": SWIZZLES, "addresses": ADDRESSES},
     crosses=[("merge", "element", "layout"), ("merge", "columns", "layout"), ("merge", "lanes"), ("merge", "shares"),
              ("merge", "destination"), ("merge", "order"), ("merging", "element", "stall"), ("merging", "begins"),
              ("layout", "element", "signs"), ("order", "slices", "columns"), ("layout", "element", "stall"),
              ("layout", "element", "end"), ("layout", "first", "order"), ("merge", "layout", "swizzle"), ("element", "swizzle"),
-             ("end", "swizzle")],
+             ("end", "swizzle"), ("addresses", "element"), ("addresses", "merge"), ("addresses", "stall"), ("addresses", "end"),
+             ("addresses", "swizzle"), ("addresses", "order"), ("addresses", "begins")],
     exclude=[*_MERGE_RULES,
              Exclusion("its words along k lie in other rows of a tile each", layout="rows", end="PANEL_RANGE"),
-             Exclusion("without swizzle k goes on", swizzle="none", end="PANEL_RANGE")])
+             Exclusion("without swizzle k goes on", swizzle="none", end="PANEL_RANGE"),
+             Exclusion("each word has an address of its own", addresses=COMPILED, end="PANEL_RANGE"),
+             Exclusion("only compiled offsets have entries", addresses=("columns", "offsets"), end="OFFSET_RANGE"),
+             Exclusion("only compiled offsets have entries", layout="rows", end="OFFSET_RANGE"),
+             Exclusion("a byte is never misaligned", addresses="entries of bytes", end="MISALIGNED"),
+             Exclusion("words of a column along k are not neighbours", addresses=COMPILED, merge=_ALONG_K),
+             Exclusion("the bytes of a column take all fetch slots", addresses="entries of bytes", merge=[
+                 merge_name(ka, 0) for ka in KA[1:]]),
+             Exclusion("loads of entries have no steps", addresses="offsets", merge=[name for name in MERGES if name != "none"]),
+             Exclusion("loads of entries have no steps", addresses="offsets", element="int16"),
+             Exclusion("loads of entries have no steps", addresses="offsets", order="columns outermost"),
+             Exclusion("loads of entries have no steps", addresses="offsets", end="PRODUCT_RANGE")])
 
 ACCESS = Group(
     "matrix.access", "An access of the thread unit to registers, beside an `mm` or not, in benches of the matrix unit and of the lanes.",
@@ -97,7 +112,8 @@ def sample_operation(operation, *, end, banks, hold, begins):
         columns=_mask(operation.columns), lanes=_mask(operation.lanes),
         slices=str(slices) if slices in (1, 16) else "2 to 15",
         stall=("none", "banks", "hold", "banks and hold")[bool(banks) + 2 * bool(hold)], begins=begins, end=end,
-        merging=merging, swizzle=SWIZZLES[operation.swizzle.value])
+        merging=merging, swizzle=SWIZZLES[operation.swizzle.value],
+        addresses=ADDRESSES[3 if operation.fill else operation.compiled.value])
 
 
 def sample_access(access, waited, busy):

@@ -41,7 +41,7 @@ def differing(found, expected):
 
 def compare_programs(cfg, seed, count, memory_bytes=MEMORY_BYTES):
     rng = np.random.default_rng(seed)
-    with (Device(cfg, "verilator", memory_bytes=memory_bytes, memory_settings=random_settings(rng), timeout_cycles=1_000_000) as device,
+    with (Device(cfg, "verilator", memory_bytes=memory_bytes, memory_settings=random_settings(rng), timeout_cycles=4_000_000) as device,
           Device(cfg, "golden", memory_bytes=memory_bytes) as golden):
         device.memory.bytes[:] = golden.memory.bytes[:] = rng.integers(0, 256, memory_bytes, np.uint8)
         for number in range(count):

@@ -265,7 +265,14 @@ class ProgramGenerator:
     def matrix(self):
         segment, offset = self.random.choice(SHARED_SEGMENTS), self.random.randrange(FIRST_FACTOR_REGISTER, self.cfg.registers)
         address = f"ur{segment}:rf{offset}:{self.number()}"
-        self.matrix_text(self.register(product=True), address, *self.slices(), self.merge()[0] + (".t1" if self.transposes() else ""))
+        if self.cfg.compiled_offsets and self.random.random() < 0.1:
+            slices = self.random.randrange(1, min(16, self.cfg.offset_words) + 1)
+            self.text(f"offsets.k{slices} {self.random.randrange(self.cfg.offset_words - slices + 1)}, {address}")
+            return
+        merge = self.merge()[0] + (".t1" if self.transposes() else "")
+        if self.cfg.compiled_offsets and self.random.random() < 0.2:
+            merge = ".ob" if self.cfg.byte_entries and self.random.getrandbits(1) else f".ka{self.random.randrange(1, 5)}.ow"
+        self.matrix_text(self.register(product=True), address, *self.slices(), merge)
 
     def spaces(self, within=False):
         """Destination and source, also the same ones ``within`` where the configuration has that."""

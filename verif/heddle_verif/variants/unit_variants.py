@@ -37,7 +37,7 @@ def scaled(cfg):
     changes = {"threads": max(cfg.thread_slots, min(cfg.threads, 16)),
                "shared_memory_kib": min(cfg.shared_memory_kib, 16),
                "factor_words": 64, "instruction_words": 512, "axi_address_bits": 17, "rnn_elements": 1024, "rnn_tap_registers": 16,
-               "rnn_records": 32}
+               "rnn_records": 32, "compiled_offsets": min(cfg.compiled_offsets, 64)}
     if cfg.l2_kib:
         changes["l2_kib"] = 4 * cfg.cores
     return cfg.replace(name=f"{cfg.name}_scaled", **changes)
