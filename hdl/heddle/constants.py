@@ -35,3 +35,4 @@ STORE_GROUPS = 8
 TOKEN_GRANULES = 16
 MAX_BURST_BYTES = 512
 LINE_BYTES = 128
+MAX_COMPILED_OFFSETS = 4096     # entries of the compiled-offset memory

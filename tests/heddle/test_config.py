@@ -343,7 +343,8 @@ def test_replace_takes_both():
 WRONG_TABLES = [
     ({"nonsense": 1}, "nonsense must be one of axi_address_bits, "),
     ({"nonsense": {"threads": 8}}, "nonsense must be one of axi_address_bits, "),
-    ({"matrix": {"nonsense": 1}}, "matrix.nonsense must be one of compiled_offsets, fetch_words, matrix_queue, mm16, transpose, wide_lanes"),
+    ({"matrix": {"nonsense": 1}},
+     "matrix.nonsense must be one of compiled_offsets, fetch_words, matrix_queue, mm16, transpose, wide_lanes"),
     ({"matrix": {"threads": 8}}, "threads must be in table core, not in table matrix"),
     ({"matrix": {"name": "mine"}}, "name must be outside of tables, not in table matrix"),
     ({"matrix": 3}, "matrix must be a table of parameters, not 3"),

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from amaranth.utils import exact_log2
 
-from ..isa.compiled_offsets import ENTRY_BITS
+from ..constants import MAX_COMPILED_OFFSETS
 from .core import CoreGroup
 from .group import ConfigError
 from .memory import MemoryGroup
@@ -45,7 +45,7 @@ class MatrixGroup(CoreGroup):
         self._one_of("fetch_words", (1, 2, 4, 8, 16))
         self._between("matrix_queue", 2, 16)
         if self.compiled_offsets:
-            self._power("compiled_offsets", 64, 1 << ENTRY_BITS)
+            self._power("compiled_offsets", 64, MAX_COMPILED_OFFSETS)
         if self.wide_lanes and not self.mm16:
             raise ConfigError("wide_lanes must be false with mm16 = False, not True")
 
