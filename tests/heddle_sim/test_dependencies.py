@@ -23,7 +23,7 @@ for package in (heddle, heddle_fpga, heddle_sim):
 rng = np.random.default_rng(0)
 with Device('tiny', simulator='golden') as device:
     device.matmul(np.ones((3, 5), np.int8), np.ones((5, 2), np.int8))
-    device.conv(np.ones((1, 5, 5, 16), np.int8), np.ones((4, 3, 3, 16), np.int8))
+    device.conv(np.ones((1, 16, 5, 5), np.int8), np.ones((4, 16, 3, 3), np.int8))
     device.lstm(*(rng.standard_normal(shape).astype(np.float32) for shape in ((2, 1, 4), (1, 16, 4), (1, 16, 4))))
 for words in ('run matmul --m 3 --n 4 --k 5', 'bench conv --quick', 'bench gather', 'bench rnn --hidden 4 --threads 1'):
     assert main([*words.split(), '--config', 'tiny', '--simulator', 'golden', '--quiet']) == 0, words

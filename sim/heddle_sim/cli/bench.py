@@ -80,6 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_json(plans)
     for parser, points in ((copy, "points of the sweep"), (conv, "of them")):
         parser.add_argument("--quick", action="store_true", help=f"a few {points}")
+    conv.add_argument("--method", choices=("both", "compiled", "im2col"), default="both", help="how x is found (default both, where there)")
     for parser in (gemm, merge, gather, copy, conv, rnn):
         parser.add_argument("--seed", type=seed, default=0, help="of the operands and of the memory (default 0)")
         parser.add_argument("--no-check", action="store_true", help="do not compare with numpy")
@@ -150,12 +151,14 @@ def _copy(options: argparse.Namespace, cfg: Config) -> None:
 def _conv(options: argparse.Namespace, cfg: Config) -> None:
     require(cfg, "tensors", "bench conv")
     shapes = CONVOLUTIONS[-1:] if options.quick else CONVOLUTIONS
+    methods = ["im2col", *["compiled"] * (cfg.compiled_offsets > 0 and cfg.cores == 1)] if options.method == "both" else [options.method]
     with progress_for(options) as progress, open_device(options, cfg, progress) as device:
-        progress.stage("convolutions", len(shapes))
+        progress.stage("convolutions", len(shapes) * len(methods))
         rows = []
         for shape in shapes:
-            rows.append(conv_row(device, *shape, options.seed, not options.no_check))
-            progress.step()
+            for method in methods:
+                rows.append(conv_row(device, *shape, options.seed, not options.no_check, method))
+                progress.step()
     print_conv(options, cfg, rows)
 
 

@@ -31,21 +31,22 @@ CONVOLUTIONS = (
 
 
 def conv_row(device: Device, image: tuple[int, int, int], filters: tuple[int, int, int], pad: int, stride: int, seed: int,
-             check: bool) -> dict[str, Any]:
+             check: bool, method: str = "im2col") -> dict[str, Any]:
     """A benchmark row of one image. Raises ``CommandFailed`` when the result differs from numpy's."""
     rng = np.random.default_rng(seed)
     x, w = (rng.integers(-128, 128, shape, np.int8) for shape in ((1, *image), (*filters, image[-1])))
-    y, stats = device.conv(x, w, pads=pad, strides=stride)
+    y, stats = device.conv(x, np.moveaxis(w, -1, 1), pads=pad, strides=stride, layout="NHWC", method=method)
     if check:
         expected = convolution(x, w, ((pad, pad),) * 2, (stride,) * 2, (1, 1))
         if not np.array_equal(y, expected):
             place = tuple(int(index) for index in np.argwhere(y != expected)[0])
             raise CommandFailed(f"result must equal numpy's: y{list(place)} is {y[place]}, not {expected[place]} "
                                 f"(image={image} filters={filters} seed={seed}); please report it")
-    return {"image": "x".join(map(str, image)), "filters": "x".join(map(str, filters)), "pad": pad, "stride": stride, "seed": seed,
+    return {"image": "x".join(map(str, image)), "filters": "x".join(map(str, filters)), "pad": pad, "stride": stride, "method": method,
+            "seed": seed,
             "simulator": device.simulator} | stats.as_row() | {"checked": bool(check)}
 
 
 def print_conv(options: argparse.Namespace, cfg: Config, rows: list[dict[str, Any]]) -> None:
     print_rows(options, "conv", cfg.name, rows, dict.fromkeys(
-        ("image", "filters", "pad", "stride", "cycles", "macs", "utilization", "checked")))
+        ("image", "filters", "pad", "stride", "method", "cycles", "macs", "utilization", "checked")))

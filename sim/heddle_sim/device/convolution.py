@@ -8,14 +8,20 @@ from operator import add
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from heddle.config import Config
 from heddle.errors import UsageError, UsageTypeError
 from numpy.typing import ArrayLike
 
-from ..arguments import check_mask, integer_array
+from ..arguments import check_choice, check_mask, integer_array
+from ..compiled.geometry import Geometry
+from ..compiled.layout import ImageLayout
+from ..kernels.compiled_convolution import CompiledConvolutionKernel, CompiledConvolutionProblem
 from ..kernels.convolution import ConvolutionKernel
 from ..kernels.parts.convolution_shape import ConvolutionShape
+from ..kernels.parts.fitting import Unfit
 from ..kernels.planner import plan
 from ..kernels.problem import ConvolutionProblem, Elements, Operands
+from .compiled_convolution import compiled_convolution
 from .execution import execute
 from .host import Host, Pads
 from .memory import Placement
@@ -25,8 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["convolve"]
 
-LAYOUTS = ("NHWC", "NCHW")
-METHODS = ("im2col",)
+METHODS = ("auto", "compiled", "im2col")
 
 
 def _is_integer(value: object) -> bool:
@@ -71,46 +76,64 @@ def _pairs(pads: Any, spatial: int) -> tuple[tuple[int, int], ...]:
     return tuple(zip(values[:spatial], values[spatial:]))
 
 
-def _shape(x: np.ndarray, w: np.ndarray, pads: Pads, strides: int | Sequence[int], dilations: int | Sequence[int],
-           group: int) -> ConvolutionShape:
-    """Of the convolution of one group; ``x`` and ``w`` are channels-last."""
-    channels = x.shape[-1]
-    if channels != group * w.shape[-1]:
+def _geometry(x: np.ndarray, w: np.ndarray, layout: ImageLayout, pads: Pads, strides: int | Sequence[int],
+              dilations: int | Sequence[int], group: int) -> Geometry:
+    """Of all groups."""
+    spatial = layout.spatial
+    images, channels, size = layout.sizes(x.shape)
+    wanted = group * w.shape[1]
+    if not channels - layout.vector < wanted <= channels:
         raise UsageError(f"w must have {channels} channels as x" + (f", divided by {group} groups" if group > 1 else "") +
-                         f", not {w.shape[-1]}")
+                         f", not {w.shape[1]}")
     if w.shape[0] % group:
         raise UsageError(f"w must have a multiple of {group} outputs (group), not {w.shape[0]}")
-    spatial = x.ndim - 2
-    return ConvolutionShape(x.shape[0], x.shape[1:-1], w.shape[-1], w.shape[0] // group, w.shape[1:-1], _pairs(pads, spatial),
-                            _per_axis("strides", strides, spatial), _per_axis("dilations", dilations, spatial))
+    return Geometry(images, size, wanted, w.shape[0], w.shape[2:], _pairs(pads, spatial), _per_axis("strides", strides, spatial),
+                    _per_axis("dilations", dilations, spatial), group)
 
 
-def _check(x: np.ndarray, w: np.ndarray, group: int, layout: str, method: str) -> None:
+def _check(x: np.ndarray, w: np.ndarray, group: int, method: str) -> None:
     for name, array in (("x", x), ("w", w)):
         if array.dtype not in (np.int8, np.uint8):
             raise UsageTypeError(f"{name} must be an array of int8 or uint8, not {array.dtype}")
-    if not 3 <= x.ndim <= 5 or w.ndim != x.ndim:
-        raise UsageError(f"x and w must have the same 3 to 5 dimensions, not {x.ndim} and {w.ndim}")
+    if not 3 <= w.ndim <= 5:
+        raise UsageError(f"w must have 3 to 5 dimensions, not {w.ndim}")
     if 0 in x.shape or 0 in w.shape:
         raise UsageError(f"x and w must have no empty axis, not shapes {x.shape} and {w.shape}")
     if isinstance(group, bool) or not isinstance(group, (int, np.integer)) or group < 1:
         raise UsageError(f"group must be an integer of at least 1, not {group!r}")
-    for name, value, known in (("layout", layout, LAYOUTS), ("method", method, METHODS)):
-        if not isinstance(value, str) or value not in known:
-            raise UsageError(f"{name} must be one of {', '.join(known)}, not {value!r}")
+    check_choice("method", method, METHODS)
 
 
 def convolve(device: Host, x: ArrayLike, w: ArrayLike, *, strides: int | Sequence[int], pads: Pads, dilations: int | Sequence[int],
              group: int, layout: str, method: str) -> tuple[np.ndarray, Stats]:
     """``(y, stats)`` of ``Device.conv``."""
     x, w = integer_array("x", x), integer_array("w", w)
-    _check(x, w, group, layout, method)
-    if layout == "NCHW":
-        x, w = (np.ascontiguousarray(np.moveaxis(array, 1, -1)) for array in (x, w))
-    shape = _shape(x, w, pads, strides, dilations, group)
-    runs = [_run(device, shape, *operands) for operands in zip(np.split(x, group, axis=-1), np.split(w, group))]
+    _check(x, w, group, method)
+    image_layout = ImageLayout.of(layout, w.ndim - 2)
+    geometry = _geometry(x, w, image_layout, pads, strides, dilations, int(group))
+    if method == "compiled" or (method == "auto" and _compiled_is_faster(device.cfg, geometry, image_layout, Elements.of(x, w))):
+        return compiled_convolution(device, x, w, geometry, image_layout, 0)
+    last = image_layout.to_channels_last(x, geometry.channels)
+    shape = ConvolutionShape(geometry.images, geometry.size, geometry.group_channels, geometry.outputs // group, geometry.filter,
+                             geometry.padding, geometry.stride, geometry.dilation)
+    filters = np.ascontiguousarray(np.moveaxis(w, 1, -1))
+    runs = [_run(device, shape, *operands) for operands in zip(np.split(last, group, axis=-1), np.split(filters, group))]
     y, stats = np.concatenate([y for y, _ in runs], axis=-1), reduce(add, (stats for _, stats in runs))
-    return (np.ascontiguousarray(np.moveaxis(y, -1, 1)) if layout == "NCHW" else y), stats
+    return image_layout.from_channels_last(y), stats
+
+
+def _compiled_is_faster(cfg: Config, geometry: Geometry, layout: ImageLayout, elements: Elements) -> bool:
+    """Whether compiled offsets can do it, in fewer expected cycles than im2col."""
+    try:
+        compiled = CompiledConvolutionKernel.estimate(cfg, CompiledConvolutionProblem(geometry, layout, 0, elements)) * geometry.images
+    except (UsageError, Unfit):
+        return False
+    shape = ConvolutionShape(geometry.images, geometry.size, geometry.group_channels, geometry.outputs // geometry.group, geometry.filter,
+                             geometry.padding, geometry.stride, geometry.dilation)
+    try:
+        return compiled <= ConvolutionKernel.estimate(cfg, ConvolutionProblem(shape, elements))
+    except (UsageError, Unfit):
+        return True
 
 
 def _run(device: Host, shape: ConvolutionShape, x: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, Stats]:

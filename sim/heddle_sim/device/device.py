@@ -257,31 +257,33 @@ class Device(TensorAccess, RecurrentAccess):
             return LayerResult(self.memory.matrix(operands.c, shape, problem.result).copy(), stats)
 
     def conv(self, x: ArrayLike, w: ArrayLike, *, strides: int | Sequence[int] = 1, pads: Pads = 0, dilations: int | Sequence[int] = 1,
-             group: int = 1, layout: str = "NHWC", method: str = "im2col") -> LayerResult:
-        """Convolution of 8-bit integers, exact in 32 bits (sums wrap modulo 2**32), loaded by the TMAU [S1.16].
+             group: int = 1, layout: str = "NCHW", method: str = "auto") -> LayerResult:
+        """Convolution of 8-bit integers, exact in 32 bits (sums wrap modulo 2**32) [S1.16, S2].
 
         Parameters
         ----------
         x : numpy.ndarray
-            ``int8`` or ``uint8``, shape (N, [D, [H,]] W, C): images, one to three spatial axes, channels.
+            ``int8`` or ``uint8``: images of ``layout``, with one to three spatial axes.
         w : numpy.ndarray
-            ``int8`` or ``uint8``, shape (K, [T, [R,]] S, C / group): filters.
+            ``int8`` or ``uint8``, shape (K, C / group, [T, [R,]] S): filters.
         strides, dilations : int or tuple
-            For all spatial axes, or for each of them; strides up to 8.
+            For all spatial axes, or for each of them; strides up to 8 with im2col.
         pads : int or tuple
             Zeros around each image: for all axes, for each spatial axis, a pair (begin, end) for each, or first all begins and then all
             ends.
         group : int
             Output k sees the channels of group k div (K / group) only; a run each.
         layout : str
-            "NHWC" as above, or "NCHW": x (N, C, [D, [H,]] W), w (K, C / group, [T, [R,]] S) and the result (N, K, …), which the host
-            rearranges before and after the run.
+            Of x and of the result: "NCHW", "CNHW", "NHWC", or blocks of channels as "NCHWc8" (4, 8, 16 or 32), whose last axis they are.
+            These names also stand for one and three spatial axes, as do "NCW" and "NCDHW".
         method : str
-            "im2col": the TMAU makes the rows of the matrix product while it loads.
+            "compiled": ``mm`` finds its elements by a list of offsets that is made before the run. "im2col": the TMAU makes the rows of the
+            matrix product while it loads, from channels last, into which the host rearranges other layouts. "auto": what a cost model
+            expects to be faster.
 
-        Returns ``LayerResult``: ``y`` is ``int32`` of shape (N, …, K). Operands and result lie in global memory with pixels and rows of
-        filters at multiples of 16 bytes; ``stats`` counts from operands there to the result there. Raises ``ValueError`` for what does not
-        fit together, ``TensorMapError`` for what a descriptor cannot say.
+        Returns ``LayerResult``: ``y`` is ``int32``, of ``layout``. Operands and result lie in global memory with pixels (im2col, and
+        results with channels last) or planes (compiled) at multiples of 16 bytes; ``stats`` counts from operands there to the result there.
+        Raises ``ValueError`` for what does not fit together, ``TensorMapError`` for what a descriptor cannot say.
         """
         return LayerResult(*convolve(self, x, w, strides=strides, pads=pads, dilations=dilations, group=group, layout=layout,
                                      method=method))

@@ -3,6 +3,7 @@
 A new kernel is a file of its own, and a line here.
 """
 
+from .compiled_convolution import CompiledConvolutionKernel, CompiledConvolutionProblem
 from .convolution import ConvolutionKernel
 from .copies import (
     BlockCopy,
@@ -39,6 +40,7 @@ FAMILIES: dict[type[Problem], list[type[Kernel]]] = {
     ],
     LayerProblem: [LayerKernel],
     ConvolutionProblem: [ConvolutionKernel],
+    CompiledConvolutionProblem: [CompiledConvolutionKernel],
     EngineRun: [EngineKernel],
     FactorLoad: [FactorKernel],
     GatherProblem: [GatherKernel],

@@ -54,7 +54,7 @@ TARGETS = {
     "write": (lambda d, *a: d.write(*a), [0, A], []), "read": (lambda d, *a: d.read(*a), [0, (2,), np.int8], []),
     "matmul": (lambda d, *a, **o: d.matmul(*a, **o), [A, B], ["transpose", "b_layout", "ka", "kb", "order", "resident"]),
     "linear": (lambda d, *a, **o: d.linear(*a, **o), [A, B], ["bias", "requantise", "transpose"]),
-    "conv": (lambda d, *a, **o: d.conv(*a, **o), [np.ones((1, 4, 4, 4), np.int8), np.ones((2, 3, 3, 4), np.int8)],
+    "conv": (lambda d, *a, **o: d.conv(*a, **o), [np.ones((1, 4, 4, 4), np.int8), np.ones((2, 4, 3, 3), np.int8)],
              ["strides", "pads", "dilations", "group", "layout", "method"]),
     "tensordot": (lambda d, *a, **o: d.tensordot(*a, **o), [A, B], ["axes", "b_layout", "ka"]),
     "copy_tensor": (lambda d, array, **o: d.copy_tensor(array, **{"box": (1, 16), "coords": (0, 0)} | o), [A],

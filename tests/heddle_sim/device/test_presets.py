@@ -97,14 +97,17 @@ def test_convolutions(preset):
              ((3, 20, 16), (12, 3, 16), 1, 2)]
     for x_shape, w_shape, pads, strides in cases:
         x, w = (random_integers(rng, shape, np.int8) for shape in (x_shape, w_shape))
-        if not device.cfg.tensors:
-            with pytest.raises(ValueError, match="tensors"):
-                device.conv(x, w, pads=pads, strides=strides)
-            continue
-        y, stats = device.conv(x, w, pads=pads, strides=strides)
         spatial = len(x_shape) - 2
         expected = convolution(x, w, ((pads, pads),) * spatial, (strides,) * spatial, (1,) * spatial)
-        assert np.array_equal(y, expected) and stats.cycles > 0
+        compiled = device.cfg.compiled_offsets and device.cfg.cores == 1
+        for method, lacks in (("im2col", not device.cfg.tensors and "tensors"), ("compiled", not compiled and "compiled_offsets|cores")):
+            options = {"pads": pads, "strides": strides, "layout": "NHWC", "method": method}
+            if lacks:
+                with pytest.raises(ValueError, match=lacks):
+                    device.conv(x, np.moveaxis(w, -1, 1), **options)
+                continue
+            y, stats = device.conv(x, np.moveaxis(w, -1, 1), **options)
+            assert np.array_equal(y, expected) and stats.cycles > 0
 
 
 @pytest.mark.nightly

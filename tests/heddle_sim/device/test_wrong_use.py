@@ -247,7 +247,7 @@ def test_memory(device, call, error, says):
         call(device)
 
 
-X, W = np.ones((1, 5, 5, 4), np.int8), np.ones((2, 3, 3, 4), np.int8)
+X, W = np.ones((1, 4, 5, 5), np.int8), np.ones((2, 4, 3, 3), np.int8)
 
 
 @pytest.mark.parametrize("options, error, says", [

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from heddle import load_config
 from heddle.isa.encoding import Swizzle
+from heddle_sim.compiled import LAYOUTS
 from heddle_sim.device import Device
 from heddle_sim.golden.bank_access import gather_cycles
 from heddle_sim.golden.block_copy import swizzled
@@ -37,8 +38,13 @@ def operands(case, x_dtype=np.int8, w_dtype=np.int8, seed=0):
     return x, w, *CASES[case][2:]
 
 
-def options(values):
-    return dict(zip(("pads", "strides", "dilations"), values))
+def options(values, method="im2col"):
+    return dict(zip(("pads", "strides", "dilations"), values)) | {"layout": "NHWC", "method": method}
+
+
+def filters(w):
+    """Filters with channels last as ``Device.conv`` takes them."""
+    return np.moveaxis(w, -1, 1)
 
 
 def tuples(spatial, padding, stride, dilation):
@@ -106,7 +112,7 @@ def device(request):
 def test_program_equals_numpy(case, device):
     for x_dtype, w_dtype in ((np.int8, np.int8), (np.uint8, np.int8)):
         x, w, *rest = operands(case, x_dtype, w_dtype)
-        y, stats = device.conv(x, w, **options(rest))
+        y, stats = device.conv(x, filters(w), **options(rest))
         expected = convolution(x, w, *tuples(x.ndim - 2, *rest))
         assert y.dtype == np.int32 and y.shape == expected.shape
         assert np.array_equal(y, expected)
@@ -119,7 +125,7 @@ def test_several_cores_share_the_pixels():
     with Device(cfg, "golden", memory_bytes=1 << 20) as device:
         for case in ("3 x 3", "without padding", "one of everything"):
             x, w, *rest = operands(case)
-            assert np.array_equal(device.conv(x, w, **options(rest))[0], convolution(x, w, *tuples(x.ndim - 2, *rest)))
+            assert np.array_equal(device.conv(x, filters(w), **options(rest))[0], convolution(x, w, *tuples(x.ndim - 2, *rest)))
 
 
 def by_groups(x, w, group=1, pads=(0, 0, 0, 0), strides=(1, 1), dilations=(1, 1)):
@@ -139,30 +145,30 @@ def test_channels_first_and_groups(channels, outputs, filters, options, device):
     rng = np.random.default_rng(channels)
     x = rng.integers(0, 256, (2, channels, 7, 6), np.uint8)
     w = rng.integers(0, 256, (outputs, channels // options.get("group", 1), *filters), np.uint8)
-    y, stats = device.conv(x, w, layout="NCHW", **options)
+    y, stats = device.conv(x, w, layout="NCHW", method="im2col", **options)
     assert np.array_equal(y, by_groups(x, w, **options))
     assert stats.macs == y.size * w[0].size
     assert device.memory.allocator.used == 0
 
 
-X, W = np.zeros((1, 4, 4, 2), np.int8), np.zeros((1, 3, 3, 2), np.int8)
+X, W = np.zeros((1, 2, 4, 4), np.int8), np.zeros((1, 2, 3, 3), np.int8)
 
 
 @pytest.mark.parametrize("arguments, error, says", [
-    ((np.zeros((1, 4, 4, 2), np.int16), np.zeros((1, 3, 3, 2), np.int8)), TypeError, "x must be an array of int8 or uint8, not int16"),
-    ((np.zeros((4, 4), np.int8), np.zeros((3, 3), np.int8)), ValueError, "x and w must have the same 3 to 5 dimensions, not 2 and 2"),
-    ((np.zeros((1, 4, 4, 2), np.int8), np.zeros((1, 3, 3, 3), np.int8)), ValueError,
-     "w must have 2 channels as x, not 3"),
+    ((X.astype(np.int16), W), TypeError, "x must be an array of int8 or uint8, not int16"),
+    ((np.zeros((4, 4), np.int8), np.zeros((3, 3), np.int8)), ValueError, "w must have 3 to 5 dimensions, not 2"),
+    ((X[0], W), ValueError, "an array of layout NCHW must have shape (N, C, H, W), not (2, 4, 4)"),
+    ((X, np.zeros((1, 3, 3, 3), np.int8)), ValueError, "w must have 2 channels as x, not 3"),
     ((X, W, dict(pads=-1)), ValueError, "pads must be at least 0, not -1"),
     ((X, W, dict(pads=(1, 1, 1))), ValueError,
      "pads must be an integer, 2 of them (one for each axis) or 4 (begins, then ends), not (1, 1, 1)"),
     ((X, W, dict(pads=((1, 1), (1, 1), (1, 1)))), ValueError, "pads must have 2 pairs, not ((1, 1), (1, 1), (1, 1))"),
     ((X, W, dict(strides=(1, 1, 1))), ValueError, "strides must be an integer, or 2 of them, not (1, 1, 1)"),
     ((X, W, dict(group=2)), ValueError, "w must have 2 channels as x, divided by 2 groups, not 2"),
-    ((X, W[..., :1], dict(group=2)), ValueError, "w must have a multiple of 2 outputs (group), not 1"),
+    ((X, W[:, :1], dict(group=2)), ValueError, "w must have a multiple of 2 outputs (group), not 1"),
     ((X, W, dict(group=0)), ValueError, "group must be an integer of at least 1, not 0"),
-    ((X, W, dict(layout="CHWN")), ValueError, "layout must be one of NHWC, NCHW, not 'CHWN'"),
-    ((X, W, dict(method="fft")), ValueError, "method must be one of im2col, not 'fft'"),
+    ((X, W, dict(layout="CHWN")), ValueError, f"layout must be one of {', '.join(LAYOUTS)}, not 'CHWN'"),
+    ((X, W, dict(method="fft")), ValueError, "method must be one of auto, compiled, im2col, not 'fft'"),
 ])
 def test_wrong_arguments(arguments, error, says, device):
     x, w, *options = arguments
@@ -178,6 +184,6 @@ def test_hardware_equals_numpy(latency, jitter):
     with Device(cfg, memory_bytes=1 << 20, latency=latency, jitter=jitter, seed=1, timeout_cycles=1_000_000) as device:
         for case in CASES:
             x, w, *rest = operands(case, x_dtype=np.uint8)
-            y, stats = device.conv(x, w, **options(rest))
+            y, stats = device.conv(x, filters(w), **options(rest))
             assert np.array_equal(y, convolution(x, w, *tuples(x.ndim - 2, *rest))), case
             assert stats.cycles > 0 and 0 < stats.utilization <= 1

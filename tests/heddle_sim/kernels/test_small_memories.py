@@ -105,7 +105,7 @@ def test_a_layer_and_a_convolution_are_refused_by_name():
     with Device(cfg, "golden", memory_bytes=1 << 20) as device:
         for least, what, call in (
                 (8, "linear", lambda: device.linear(np.ones((70, 20), np.int8), np.ones((20, 30), np.int8))),
-                (32, "a convolution", lambda: device.conv(np.ones((1, 8, 8, 16), np.int8), np.ones((3, 3, 3, 16), np.int8))),
+                (32, "a convolution", lambda: device.conv(np.ones((1, 16, 8, 8), np.int8), np.ones((3, 16, 3, 3), np.int8))),
                 (8, "gather", lambda: plan(cfg, GatherProblem()))):
             rule = f"^shared_memory_kib must be at least {least} for {what} with threads = 64, dot = 8, not 4$"
             with pytest.raises(ConfigError, match=rule):
@@ -119,7 +119,7 @@ def test_convolutions_with_one_staging_area(threads, kib, stages):
     assert plan(cfg, ConvolutionProblem(shape)).stage_count == stages
     x, w = np.random.default_rng(threads).integers(-128, 128, (1, 9, 9, 16), np.int8), np.ones((70, 3, 3, 16), np.int8)
     with Device(cfg, "golden", memory_bytes=1 << 20) as device:
-        y, _ = device.conv(x, w, pads=1)
+        y, _ = device.conv(x, np.moveaxis(w, -1, 1), pads=1, layout="NHWC")
     assert np.array_equal(y, convolution(x, w, shape.padding, shape.stride, shape.dilation))
 
 
@@ -127,9 +127,10 @@ def test_convolutions_of_stride_one_need_no_traversal_strides():
     cfg = PLAIN.replace(threads=8, tensor_strides=False, **FEATURES)
     x, w = np.arange(-50, 78, dtype=np.int8).reshape(1, 4, 4, 8), np.ones((3, 2, 2, 8), np.int8)
     with Device(cfg, "golden", memory_bytes=1 << 20) as device:
-        assert np.array_equal(device.conv(x, w)[0], convolution(x, w, ((0, 0),) * 2, (1, 1), (1, 1)))
+        filters = np.moveaxis(w, -1, 1)
+        assert np.array_equal(device.conv(x, filters, layout="NHWC")[0], convolution(x, w, ((0, 0),) * 2, (1, 1), (1, 1)))
         with pytest.raises(ValueError, match="must have tensor_strides for a convolution .tensor_strides is false; true in base"):
-            device.conv(x, w, strides=2)
+            device.conv(x, filters, strides=2, layout="NHWC")
 
 
 def test_tiles_are_as_wide_as_shared_memory_has_room():

@@ -80,7 +80,7 @@ def tensordot(device, rng):
     _equal(device.tensordot(a, b, (1, 1))[0], np.tensordot(a.astype(np.int32), b.astype(np.int32), (1, 1)))
 
 
-def conv(device, rng, spatial=2, group=1):
+def conv(device, rng, spatial=2, group=1, method="im2col"):
     size, filters = (tuple(int(value) for value in rng.integers(low, high, spatial)) for low, high in ((4, 9), (1, 4)))
     channels, outputs = int(rng.choice([1, 3, 16, 40])), int(rng.integers(1, 21))
     x = _integers(rng, rng.choice(_BYTES), (int(rng.integers(1, 3)), *size, channels * group))
@@ -88,7 +88,7 @@ def conv(device, rng, spatial=2, group=1):
     stride, dilation, pad = (int(rng.integers(low, 3)) for low in (1, 1, 0))
     if any((count - 1) * dilation + 1 > length + 2 * pad for count, length in zip(filters, size)):
         dilation = 1
-    y, _ = device.conv(x, w, strides=stride, dilations=dilation, pads=pad, group=group)
+    y, _ = device.conv(x, np.moveaxis(w, -1, 1), strides=stride, dilations=dilation, pads=pad, group=group, layout="NHWC", method=method)
     parts = [convolution(*pair, ((pad, pad),) * spatial, (stride,) * spatial, (dilation,) * spatial)
              for pair in zip(np.split(x, group, axis=-1), np.split(w, group))]
     _equal(y, np.concatenate(parts, axis=-1))

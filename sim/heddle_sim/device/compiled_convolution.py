@@ -1,0 +1,61 @@
+"""Convolutions by compiled offsets on a device: tables and operands to global memory, a run for each image and group, the result back."""
+
+from __future__ import annotations
+
+from functools import reduce
+from math import prod
+from operator import add
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from ..compiled.geometry import Geometry
+from ..compiled.layout import ImageLayout
+from ..kernels.compiled_convolution import CompiledConvolutionKernel, CompiledConvolutionProblem
+from ..kernels.planner import plan
+from ..kernels.problem import Elements, Operands
+from .execution import execute
+from .host import Host
+from .memory import Placement
+
+if TYPE_CHECKING:
+    from .stats import Stats
+
+__all__ = ["compiled_convolution"]
+
+
+def compiled_convolution(device: Host, x: np.ndarray, w: np.ndarray, geometry: Geometry, layout: ImageLayout,
+                         zero_point: int) -> tuple[np.ndarray, Stats]:
+    """``(y, stats)``; ``x`` and ``y`` of ``layout``, ``w`` (outputs, channels / group, positions…), y int32."""
+    parts, runs = [], []
+    filters = geometry.outputs // geometry.group
+    for group in range(geometry.group):
+        problem = CompiledConvolutionProblem(geometry, layout, group, Elements.of(x, w), zero_point)
+        kernel = cast(CompiledConvolutionKernel, plan(device.cfg, problem))
+        y, stats = _group(device, kernel, x, w[group * filters:(group + 1) * filters], geometry)
+        parts.append(layout.to_channels_last(y, filters))
+        runs += stats
+    return layout.from_channels_last(np.concatenate(parts, axis=-1)), reduce(add, runs)
+
+
+def _group(device: Host, kernel: CompiledConvolutionKernel, x: np.ndarray, w: np.ndarray,
+           geometry: Geometry) -> tuple[np.ndarray, list[Stats]]:
+    """All images of a group."""
+    memory, planes, result = device.memory, kernel.planes, kernel.y_planes
+    stored = _padded(x.reshape(-1, planes.vector * prod(geometry.size)), planes.plane)
+    with Placement(memory) as places:
+        front = -kernel.start       # copies of the first band begin in front of x, those of the last one end behind it
+        image = places.place_bytes(bytes(front) + stored.tobytes() + bytes(kernel.tail)) + front + kernel.first_plane * planes.pitch
+        table = places.place_bytes(kernel.table_data().tobytes() + kernel.weights(w).tobytes())
+        bases = places.place_bytes(kernel.bases().tobytes())
+        nbytes = result.count * result.plane * geometry.images
+        y = places.reserve((1, nbytes + kernel.result_tail), np.uint8)
+        runs = [execute(device, kernel, Operands(image + number * planes.image, table, y + number * result.image, bases))
+                for number in range(geometry.images)]
+        return kernel.result_array(memory.bytes[y:y + nbytes], geometry.images), runs
+
+
+def _padded(rows: np.ndarray, pitch: int) -> np.ndarray:
+    """Bytes of rows, each filled up to ``pitch`` bytes."""
+    content = np.ascontiguousarray(rows).view(np.uint8).reshape(len(rows), -1)
+    return np.pad(content, ((0, 0), (0, pitch - content.shape[1])))

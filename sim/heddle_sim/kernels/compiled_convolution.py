@@ -1,0 +1,529 @@
+"""Convolution by compiled offsets [S2.3]: one program for every layout and size, which only its tables tell apart.
+
+Lanes hold filters, columns are pixels. A band of rows of x lies in shared memory as it lies in global memory. Fetching thread n has the
+base address of pixel n in its offset register. With the list of offsets that all threads share, ``mm`` reads the elements of its window
+where they are. The sums of a tile, ``threads`` filters by ``threads`` pixels, are stored while ``mm`` works on the next tile.
+
+Loops, from outside: filters, bands, tiles of pixels. The weights of a tile of filters come chunk by chunk into the factor registers, the
+registers of a chunk as soon as ``mm`` has ended with them. Bands come to two places in turn, where one does not hold all of x.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+from heddle.config import Config
+from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, TOKEN_GRANULES
+from heddle.errors import UsageError
+from heddle.isa.compiled_offsets import ALWAYS as NO_MASK_BIT
+from heddle.isa.compiled_offsets import MASK_BITS, OFFSET_BITS, POSITIONS
+
+from ..compiled.geometry import Geometry
+from ..compiled.layout import ImageLayout, ImageStrides
+from ..compiled.representation import ALWAYS, Representation, compile_convolution
+from .kernel import Kernel
+from .parts.fitting import Region, Unfit, check_regions
+from .parts.launch import Launch
+from .parts.text import KernelText
+from .parts.tiling import MAX_SLICES, round_up
+from .problem import Elements, Operands, Problem
+
+__all__ = ["CompiledConvolutionKernel", "CompiledConvolutionProblem", "Planes"]
+
+_SLOTS = 4                                  # of chunks of weights in shared memory
+_SLABS, _WEIGHTS, _TABLE = (0, 1), (2, 3, 4, 5), 6      # barriers
+# Cycles of the cost model, as measured on ``base``.
+_START, _LOAD = 500, 4                      # of a run; of a word of weights
+_STORE_WORDS, _STORE_BLOCKS = 700, 250      # of the stores of a tile, by words and by blocks of four
+_WRAP = (1 << OFFSET_BITS) - 1
+_ENTRY, _BASES, _LOCAL = 0, 1, 2            # segments: the band, bases of its pixels, all of shared memory
+
+
+@dataclass(frozen=True)
+class CompiledConvolutionProblem(Problem):
+    """Convolution of one image and one group of channels: y (int32) of x and w, 8-bit integers; sums wrap modulo 2**32.
+
+    ``geometry``: of all images with all channels. ``group``: number of the group. ``zero_point``: what the padding reads as.
+    """
+
+    geometry: Geometry
+    layout: ImageLayout
+    group: int = 0
+    elements: Elements = Elements()
+    zero_point: int = 0
+
+    @property
+    def name(self) -> str:
+        return "a compiled convolution"
+
+    @property
+    def outputs(self) -> int:
+        """Filters of the group."""
+        return self.geometry.outputs // self.geometry.group
+
+    @property
+    def macs(self) -> int:
+        return self.geometry.macs // self.geometry.group // self.geometry.images
+
+
+@dataclass(frozen=True)
+class Planes:
+    """How images lie in memory: ``count`` planes each, without gaps within, ``pitch`` bytes apart; images are ``image`` bytes apart. Both
+    are multiples of 16.
+
+    A plane has all channels (channels last), or a block of ``vector`` channels. ``row_bytes``: of its outermost spatial axis.
+    """
+
+    count: int
+    pitch: int
+    image: int
+    row_bytes: int
+    vector: int
+
+    @classmethod
+    def of(cls, layout: ImageLayout, images: int, channels: int, size: tuple[int, ...], itemsize: int) -> Planes:
+        """Of the images of a layout."""
+        vector = channels if layout.channels_last else layout.vector
+        count, nbytes = -(-channels // vector), vector * prod(size) * itemsize
+        plane = round_up(nbytes, BANK_BYTES)
+        if layout.name.startswith("C"):         # planes of all images lie between those of two channels
+            return cls(count, images * plane, plane, nbytes // size[0], vector)
+        return cls(count, plane, count * plane, nbytes // size[0], vector)
+
+    @property
+    def plane(self) -> int:
+        """Bytes of a plane, filled up to a multiple of 16."""
+        return min(self.pitch, self.image)
+
+
+class CompiledConvolutionKernel(Kernel):
+    """``mm`` with compiled offsets for a ``CompiledConvolutionProblem``. Operands: ``a`` the first plane of the group's channels, ``b`` the
+    ``table`` of the kernel with the weights behind it, ``c`` the first plane of the result.
+
+    Uniform predicates: up0 parity of the tile, up1 parity of the band, up2 scratch, up3 a tile waits to be stored. Thread predicate p1:
+    columns of the tile. Raises ``ValueError`` for what the method cannot do, ``Unfit`` where shared memory has no room.
+    """
+
+    def __init__(self, cfg: Config, problem: CompiledConvolutionProblem) -> None:
+        super().__init__(cfg, problem)
+        self._check_features(cfg)
+        shape, layout, threads = problem.geometry, problem.layout, cfg.threads
+        self.pixels = prod(shape.result)
+        self.planes = Planes.of(layout, shape.images, shape.channels, shape.size, 1)
+        first, last = problem.group * shape.group_channels, (problem.group + 1) * shape.group_channels - 1
+        self.first_plane = first // self.planes.vector
+        self.plane_count = last // self.planes.vector - self.first_plane + 1
+        self.by_word = shape.group_channels % cfg.dot == 0 == first % cfg.dot and self.planes.vector % cfg.dot == 0
+        if not self.by_word and not cfg.byte_entries:
+            raise UsageError(f"channels of a group must be a multiple of {cfg.dot} with layout {layout.name} on {cfg.name} (fetch_words "
+                             f"and threads must be at least dot for others), not {shape.group_channels}")
+        self.steps = -(-shape.group_channels * shape.positions // cfg.dot)      # words that mm multiplies
+        self.words = round_up(-(-shape.group_channels * shape.positions // cfg.dot), max(BANK_BYTES // cfg.dot, 1))
+        self.entry_count = round_up(self.words * (1 if self.by_word else cfg.dot), BANK_BYTES // 4)
+        granule = cfg.factor_words // TOKEN_GRANULES
+        for name, value, most in (("compiled_offsets", self.entry_count, cfg.compiled_offsets),
+                                  ("factor_words", self.words + 2 * granule, cfg.factor_words)):
+            if value > most:
+                raise UsageError(f"{name} must be at least {value} for {shape.group_channels * shape.positions} elements of a filter with "
+                                 f"layout {layout.name}, not {most}")
+        # Places of the bases of pixels, in granules of their own.
+        self.offsets = [FIRST_FACTOR_REGISTER + (cfg.factor_words - parity * granule) * cfg.numbers_per_word - 1 for parity in range(2)]
+        self.filter_tiles = -(-problem.outputs // threads)
+        self.chunks = [min(MAX_SLICES, self.words - start) for start in range(0, self.words, MAX_SLICES)]
+        self.chunk_steps = [min(MAX_SLICES, self.steps - start) for start in range(0, self.steps, MAX_SLICES)]
+        self.weight_pitch = self.words * cfg.dot
+        self._result()
+        self._place()
+        self.representation = self._compile()
+        self.text = KernelText(self._names())
+
+    @classmethod
+    def estimate(cls, cfg: Config, problem: CompiledConvolutionProblem) -> int:
+        """Cycles, roughly: for each tile the longer of ``mm`` and stores, and the start."""
+        kernel = cls(cfg, problem)
+        columns, full = kernel.pixels, -(-kernel.pixels // cfg.threads)
+        steps = kernel.filter_tiles * columns * kernel.steps
+        stores = kernel.filter_tiles * full * (_STORE_BLOCKS if kernel.staged_pixel == 4 else _STORE_WORDS)
+        start = kernel.slab_bytes // cfg.axi_bytes + kernel.entry_count // 2
+        return max(steps, stores) + start + _START + kernel.filter_tiles * kernel.words * _LOAD
+
+    @staticmethod
+    def _check_features(cfg: Config) -> None:
+        if not cfg.compiled_offsets:
+            raise UsageError(f"configuration {cfg.name} must have compiled_offsets for method \"compiled\", not 0")
+        if not cfg.tensors:
+            raise UsageError(f"configuration {cfg.name} must have tensors for method \"compiled\" (groups of stores)")
+        if cfg.cores > 1:
+            raise UsageError(f"cores must be 1 for method \"compiled\", not {cfg.cores}")
+
+    def _result(self) -> None:
+        """How a tile of the result goes to memory: a row for each pixel, or one for each block of channels."""
+        problem, threads = self.problem, self.cfg.threads
+        planes = Planes.of(problem.layout, problem.geometry.images, problem.outputs, problem.geometry.result, 4)
+        self.y_planes = planes
+        self.pixel_rows = problem.layout.channels_last or planes.vector >= threads
+        if problem.layout.channels_last:        # rows of pixels begin at multiples of 16 bytes
+            self.pixel_pitch = round_up(4 * problem.outputs, BANK_BYTES)
+            plane = self.pixel_pitch * self.pixels
+            self.y_planes = replace(planes, pitch=plane, image=plane)
+        else:
+            self.pixel_pitch = 4 * planes.vector
+        self.staged_pixel = 4 * threads if self.pixel_rows else self.pixel_pitch        # bytes of a pixel in a block of the staging area
+        self.block_pitch = threads * self.staged_pixel + (0 if self.pixel_rows else BANK_BYTES)
+        self.stage_bytes = round_up(self.block_pitch * (1 if self.pixel_rows else threads // planes.vector), 128)
+
+    def _place(self) -> None:
+        """Shared memory, and the rows of a band."""
+        cfg, shape = self.cfg, self.problem.geometry
+        self.chunk_pitch = MAX_SLICES * cfg.dot + BANK_BYTES
+        self.slot_bytes = cfg.threads * self.chunk_pitch
+        self.table_bytes = BANK_BYTES + 4 * self.entry_count       # first the padding
+        place, self.stages = 0, (0, self.stage_bytes)
+        place += 2 * self.stage_bytes
+        self.slots = tuple(place + number * self.slot_bytes for number in range(_SLOTS))
+        self.table = place + _SLOTS * self.slot_bytes
+        self.slab = round_up(self.table + self.table_bytes, 128)
+        room = cfg.shared_bytes - self.slab
+        rows = shape.result[0]
+        if self._slab_bytes(rows) > room:
+            rows = next((count for count in range(shape.result[0] - 1, 0, -1)
+                         if self._regular(count) and 2 * self._slab_bytes(count) <= room), 0)
+            if not rows:
+                raise Unfit("shared_memory_kib")
+        self.rows = rows
+        self.bands = -(-shape.result[0] // rows)
+        self.slab_bytes = self._slab_bytes(rows)
+        self.band_pixels = rows * prod(shape.result[1:])
+        self.band_tiles = -(-self.band_pixels // cfg.threads)
+        check_regions(cfg, [
+            *(Region(f"stage {number}", start, self.stage_bytes) for number, start in enumerate(self.stages)),
+            *(Region(f"slot {number}", start, self.slot_bytes) for number, start in enumerate(self.slots)),
+            Region("table", self.table, self.table_bytes), Region("slabs", self.slab, self.slab_bytes * min(self.bands, 2))])
+
+    def _regular(self, rows: int) -> bool:
+        """Whether bands of so many rows of the result begin at multiples of 16 bytes of x, and of y."""
+        shape = self.problem.geometry
+        return (rows * shape.stride[0] * self.planes.row_bytes % BANK_BYTES == 0
+                and rows * prod(shape.result[1:]) * self.pixel_pitch % BANK_BYTES == 0)
+
+    @property
+    def start(self) -> int:
+        """Bytes from the beginning of a plane of x to that of the first band, which may lie in front of it."""
+        shape = self.problem.geometry
+        return -shape.padding[0][0] * self.planes.row_bytes // BANK_BYTES * BANK_BYTES
+
+    def _piece_bytes(self, rows: int) -> int:
+        """Of a plane of x that a band of ``rows`` rows of the result needs."""
+        shape = self.problem.geometry
+        inputs = (rows - 1) * shape.stride[0] + shape.reach[0] + 1
+        return round_up(inputs * self.planes.row_bytes + BANK_BYTES - 1, BANK_BYTES)
+
+    def _slab_bytes(self, rows: int) -> int:
+        pixels = rows * prod(self.problem.geometry.result[1:])
+        return round_up(self.plane_count * self._piece_pitch(rows) + 4 * round_up(pixels, self.cfg.threads), 128)
+
+    def _piece_pitch(self, rows: int) -> int:
+        """Planes lie an odd number of blocks apart, so that channels of neighbouring planes lie in different banks."""
+        blocks = self._piece_bytes(rows) // BANK_BYTES
+        return (blocks | 1) * BANK_BYTES
+
+    def _compile(self) -> Representation:
+        """Addresses in the first place of bands."""
+        shape, problem = self.problem.geometry, self.problem
+        axes: list[int] = []
+        step = self.planes.vector
+        for count in reversed(shape.size):
+            axes.insert(0, step)
+            step *= count
+        block = 0 if problem.layout.channels_last else self._piece_pitch(self.rows)
+        strides = ImageStrides(0, block, 1 if self.planes.vector > 1 else 0, tuple(axes), self.planes.vector)
+        one = replace(shape, images=1)
+        return compile_convolution(one, problem.layout, np.int8, "position" if self.by_word else "memory", strides, self.cfg.threads)
+
+    # -- operands ---------------------------------------------------------------------------
+
+    def bases(self) -> np.ndarray:
+        """Offset registers of the pixels, uint32 (bands, pixels of a band), relative to the place of the band."""
+        made, threads = self.representation, self.cfg.threads
+        if made.mask_width > MASK_BITS:
+            raise UsageError(f"padding must leave at most {MASK_BITS} filter positions that some pixel lacks, not {made.mask_width}")
+        width = self.band_tiles * threads
+        table = np.zeros((self.bands, width), np.uint32)
+        for band in range(self.bands):
+            part = slice(band * self.band_pixels, min((band + 1) * self.band_pixels, self.pixels))
+            begin = self.start + band * self.rows * self.problem.geometry.stride[0] * self.planes.row_bytes
+            words = (made.bases[part] - begin) & _WRAP | made.masks[part] << OFFSET_BITS
+            table[band, :len(words)] = words
+        return table
+
+    def table_data(self) -> np.ndarray:
+        """Padding and entries, uint8."""
+        made, cfg = self.representation, self.cfg
+        offsets = made.group_offsets(self.problem.group) - self.first_plane * made.strides.block
+        step = cfg.dot if self.by_word else 1
+        if self.by_word:
+            whole = offsets.reshape(-1, cfg.dot)
+            assert (whole - whole[:, :1] == np.arange(cfg.dot)).all(), "a word must lie together"
+        bits = np.full((len(offsets) // step, POSITIONS), NO_MASK_BIT, np.int64)
+        given = made.mask_bits[::step]
+        bits[:, :given.shape[1]] = np.where(given == ALWAYS, NO_MASK_BIT, given)
+        entries = offsets[::step] & _WRAP
+        for number in range(POSITIONS):
+            entries = entries | bits[:, number] << OFFSET_BITS + 4 * number
+        table = np.full(self.entry_count, entries[-1], np.int64)        # surplus elements have weights of zero
+        table[:len(entries)] = entries
+        padding = np.full(BANK_BYTES, self.problem.zero_point & 0xFF, np.uint8)
+        return np.concatenate([padding, table.astype("<u4").view(np.uint8)])
+
+    @property
+    def tail(self) -> int:
+        """Bytes behind the planes of x that copies of the last band read."""
+        return self._piece_bytes(self.rows) + self.problem.geometry.stride[0] * self.rows * self.planes.row_bytes
+
+    @property
+    def result_tail(self) -> int:
+        """Bytes behind the planes of the result that stores of the last tile reach."""
+        return BANK_BYTES
+
+    def result_array(self, memory: np.ndarray, images: int) -> np.ndarray:
+        """The result, of the layout of x, int32, from the bytes of all its planes."""
+        problem, shape, vector = self.problem, self.problem.geometry, self.y_planes.vector
+        planes = memory.view(np.int32).reshape(-1, self.y_planes.plane // 4)
+        if problem.layout.channels_last:
+            rows = planes[:, :self.pixels * self.pixel_pitch // 4].reshape(len(planes), self.pixels, -1)[..., :problem.outputs]
+            return rows.reshape(images, *shape.result, problem.outputs).copy()
+        rows = planes[:, :self.pixels * vector]
+        return rows.reshape(problem.layout.shape(images, problem.outputs, shape.result)).copy()
+
+    def weights(self, w: np.ndarray) -> np.ndarray:
+        """Filters of the group (outputs, channels, positions…) as rows in the order of the offsets, uint8."""
+        rows = np.zeros((self.filter_tiles * self.cfg.threads, self.weight_pitch), np.uint8)
+        arranged = self.representation.arranged(w)
+        rows[:len(w), :arranged.shape[1]] = arranged.view(np.uint8)
+        return rows
+
+    # -- program ----------------------------------------------------------------------------
+
+    def _names(self) -> list[str]:
+        """Pairs of copies of rows stand together; ``entry`` has the number of the segment of ``mm``."""
+        return ["entry", "slab_to", "slab_pitch", "next_x", "x_pitch", "x_blocks", "x_count", "slot", "slot_pitch", "chunk", "chunk_pitch",
+                "w_blocks", "w_rows", "y", "y_pitch", "from", "from_pitch", "blocks", "rows", "table", "bases", "bases_to", "next_bases",
+                "w", "x", "filters", "filters_left", "prev_filters", "in_block", "bands", "next_band", "copies", "first_tile", "parity",
+                "first_y", "row_y", "tile_y", "prev_y", "left", "tile_left", "prev_left", "tile_bases"]
+
+    def launches(self, operands: Operands | None = None) -> list[Launch]:
+        """One ``Launch``; ``operands.table``: the bases."""
+        operands = operands or Operands()
+        problem, names = self.problem, self._names()
+        values = {
+            "x": operands.a + self.start, "next_x": operands.a + self.start, "x_pitch": self.planes.pitch,
+            "x_blocks": self._piece_bytes(self.rows) // BANK_BYTES, "x_count": self.plane_count,
+            "slab_pitch": self._piece_pitch(self.rows), "bases": operands.table, "next_bases": operands.table, "table": operands.b,
+            "w": operands.b + self.table_bytes, "chunk_pitch": self.weight_pitch, "w_rows": self.cfg.threads,
+            "slot_pitch": self.chunk_pitch, "first_y": operands.c, "filters": self.filter_tiles, "filters_left": problem.outputs,
+            "in_block": 0, "next_band": self.bands, "copies": self.bands * self.filter_tiles - 1, "parity": 0}
+        return [Launch(self.programs[0], {names.index(name): value & 0xFFFF_FFFF for name, value in values.items()}, problem.macs)]
+
+    def write(self) -> list[KernelText]:
+        """See ``Kernel``."""
+        self._prologue()
+        text = self.text
+        text("filter:")
+        self._load_weights()
+        text(f"    umov {{bands}}, {self.bands}", f"    umov {{left}}, {self.pixels}", "    umov {row_y}, {first_y}", "band:")
+        self._begin_band()
+        text("tile:")
+        text.select(("up0",), self._tile)
+        text("    usetp.gt up2, {tile_left}, 0", "    @up2 bra tile", "    uxor {parity}, {parity}, 1", "    usetp.ne up1, {parity}, 0",
+             "    usub {bands}, {bands}, 1", "    usetp.gt up2, {bands}, 0", "    @up2 bra band", "    usub {filters}, {filters}, 1",
+             f"    usub {{filters_left}}, {{filters_left}}, {self.cfg.threads}", "    usetp.le up2, {filters}, 0", "    @up2 bra last")
+        self._next_filters()
+        text("    bra filter", "last:")
+        text.select(("up0",), lambda parity: self._store(not parity))
+        text("    halt")
+        return [text]
+
+    def _place_of(self, parity: bool) -> int:
+        """Shared address of a place of bands."""
+        return self.slab + parity * self.slab_bytes
+
+    def _copy_band(self, parity: bool) -> None:
+        """Copies of the next band of x and of its bases to a place."""
+        place, blocks = self._place_of(parity), self.band_tiles * self.cfg.threads // 4
+        nbytes = self.plane_count * self._piece_bytes(self.rows) + BANK_BYTES * blocks
+        self.text(f"    umov {{slab_to}}, {place}", f"    umov {{bases_to}}, {place + self.plane_count * self._piece_pitch(self.rows)}",
+                  f"    barrier.expect b{_SLABS[parity]}, {nbytes}",
+                  f"    copy_rows.shared.global {{slab_to}}, {{next_x}}, {{x_blocks}}, b{_SLABS[parity]}",
+                  f"    copy_block.shared.global {{bases_to}}, {{next_bases}}, {blocks}, b{_SLABS[parity]}")
+
+    def _prologue(self) -> None:
+        text, cfg = self.text, self.cfg
+        # Registers behind those of two tiles.
+        first = 2 * cfg.threads
+        self.tid, self.place, self.weight_place, self.base_place, self.scratch, self.term = range(first, first + 6)
+        text(f"    umov {{bases_to}}, {self.table}", f"    barrier.expect b{_TABLE}, {self.table_bytes}",
+             f"    copy_block.shared.global {{bases_to}}, {{table}}, {self.table_bytes // BANK_BYTES}, b{_TABLE}")
+        self._copy_first_chunks()
+        self._copy_band(False)
+        text(*(f"    usetp.ne {predicate}, {{x}}, {{x}}" for predicate in ("up0", "up1", "up3")),
+             f"    segment.shared.b8.d1 ur{_LOCAL}, 0", f"    mov r{self.tid}, %tid", f"    shl r{self.base_place}, r{self.tid}, 2",
+             f"    mov r{self.weight_place}, r{self.tid}")
+        self._scale(self.weight_place, self.chunk_pitch)
+        if self.pixel_rows:
+            text(f"    mov r{self.place}, r{self.base_place}")
+        else:
+            vector = self.y_planes.vector
+            text(f"    shr r{self.place}, r{self.tid}, {vector.bit_length() - 1}")
+            self._scale(self.place, self.block_pitch)
+            text(f"    and r{self.term}, r{self.tid}, {vector - 1}", f"    shl r{self.term}, r{self.term}, 2",
+                 f"    add r{self.place}, r{self.place}, r{self.term}")
+        text(f"    mov r{self.offsets[0]}, 0", f"    barrier.wait b{_TABLE}")
+        fills = 4 * self.entry_count // cfg.dot
+        for word in range(0, fills, MAX_SLICES):
+            text(f"    offsets.k{min(MAX_SLICES, fills - word)} {word}, ur{_LOCAL}:rf{self.offsets[0]}:"
+                 f"{self.table + BANK_BYTES + word * cfg.dot}")
+
+    def _scale(self, register: int, factor: int) -> None:
+        """Multiply a small register by a constant, by shifts."""
+        first, *others = [bit for bit in range(factor.bit_length()) if factor >> bit & 1]
+        self.text(f"    mov r{self.scratch}, r{register}", f"    shl r{register}, r{self.scratch}, {first}")
+        for bit in others:
+            self.text(f"    shl r{self.term}, r{self.scratch}, {bit}", f"    add r{register}, r{register}, r{self.term}")
+
+    # -- weights ----------------------------------------------------------------------------
+
+    def _copy_chunk(self, number: int) -> None:
+        """Copy of a chunk of the weights of the filters ``w`` to its slot."""
+        text, nbytes = self.text, self.chunks[number] * self.cfg.dot
+        slot = number % _SLOTS
+        text(f"    umov {{slot}}, {self.slots[slot]}", f"    uadd {{chunk}}, {{w}}, {number * MAX_SLICES * self.cfg.dot}",
+             f"    umov {{w_blocks}}, {nbytes // BANK_BYTES}",
+             f"    barrier.expect b{_WEIGHTS[slot]}, {nbytes * self.cfg.threads}",
+             f"    copy_rows.shared.global {{slot}}, {{chunk}}, {{w_blocks}}, b{_WEIGHTS[slot]}")
+
+    def _copy_first_chunks(self) -> None:
+        for number in range(min(_SLOTS - 1, len(self.chunks))):
+            self._copy_chunk(number)
+
+    def _load_weights(self) -> None:
+        """All chunks of the filters, each when it has come; the copy three chunks ahead goes where the chunk before has been read."""
+        for number, words in enumerate(self.chunks):
+            loads = words * self.cfg.dot // BANK_BYTES
+            slot, first = number % _SLOTS, FIRST_FACTOR_REGISTER + number * MAX_SLICES * self.cfg.numbers_per_word
+            self.text(f"    barrier.wait b{_WEIGHTS[slot]}",
+                      *(f"    ld.v4 r{first + 4 * part}, ur{_LOCAL}:r{self.weight_place}:{self.slots[slot] + BANK_BYTES * part}"
+                        for part in range(loads)))
+            if number + _SLOTS - 1 < len(self.chunks):
+                if number:
+                    self.text(f"    wait_thread {loads}")
+                self._copy_chunk(number + _SLOTS - 1)
+
+    def _next_filters(self) -> None:
+        """Weights of the next filters, and where their results go."""
+        text, threads, planes = self.text, self.cfg.threads, self.y_planes
+        text(f"    uadd {{w}}, {{w}}, {threads * self.weight_pitch}", "    wait.thread")
+        self._copy_first_chunks()
+        if not self.pixel_rows:
+            text(f"    uadd {{first_y}}, {{first_y}}, {threads // planes.vector * planes.pitch}")
+            return
+        text(f"    uadd {{first_y}}, {{first_y}}, {4 * threads}")
+        if not self.problem.layout.channels_last:       # one or several tiles of filters in a block of channels
+            text("    uadd {in_block}, {in_block}, 1", f"    usetp.eq up2, {{in_block}}, {planes.vector // threads}",
+                 f"    @up2 uadd {{first_y}}, {{first_y}}, {planes.pitch - 4 * planes.vector}", "    @up2 umov {in_block}, 0")
+
+    # -- tiles ------------------------------------------------------------------------------
+
+    def _begin_band(self) -> None:
+        """Wait for the band; its place becomes the segment of ``mm``."""
+        text, pieces = self.text, self.plane_count * self._piece_pitch(self.rows)
+
+        def begin(parity: bool) -> None:
+            place = self._place_of(parity)
+            if self.bands == 1:         # it stays where it is
+                text(f"    usetp.lt up2, {{filters}}, {self.filter_tiles}", "    @up2 bra there", f"    barrier.wait b{_SLABS[parity]}",
+                     "there:")
+            else:
+                text(f"    barrier.wait b{_SLABS[parity]}")
+            text(f"    segment.shared.b8.d1 ur{_ENTRY}, {place}", f"    umov {{tile_bases}}, {place + pieces}")
+
+        if self.bands == 1:
+            begin(False)
+        else:
+            text.select(("up1",), begin)
+            text("    umov {first_tile}, 1")
+        text(f"    umov {{tile_left}}, {self.band_pixels}", f"    usetp.lt up2, {{left}}, {self.band_pixels}",
+             "    @up2 umov {tile_left}, {left}", f"    usub {{left}}, {{left}}, {self.band_pixels}", "    umov {tile_y}, {row_y}",
+             f"    uadd {{row_y}}, {{row_y}}, {self.band_pixels * self.pixel_pitch}")
+
+    def _tile(self, parity: bool) -> None:
+        """``mm`` of a tile; then the tile before is stored."""
+        text, threads, offset = self.text, self.cfg.threads, self.offsets[parity]
+        text(f"    segment.shared.b8.d1 ur{_BASES}, {{tile_bases}}", f"    ld.b32 r{offset}, ur{_BASES}:r{self.base_place}:0",
+             f"    uadd {{tile_bases}}, {{tile_bases}}, {4 * threads}", f"    setp.lt p1, r{self.tid}, {{tile_left}}",
+             f"    umov {{entry}}, {self.table}")
+        kind, step = ("ow", MAX_SLICES) if self.by_word else ("ob", MAX_SLICES * self.cfg.dot)
+        for number, words in enumerate(self.chunk_steps):
+            first = FIRST_FACTOR_REGISTER + number * MAX_SLICES * self.cfg.numbers_per_word
+            text(f"    @p1 mm8{self._signs()}.k{words}.{kind}{'' if number else '.z'} r{parity * threads}, ur{_ENTRY}:rf{offset}:0, "
+                 f"r{first}")
+            if number + 1 < len(self.chunk_steps):
+                text(f"    uadd {{entry}}, {{entry}}, {step << OFFSET_BITS}")
+        stored = text.label("stored")
+        text(f"    @!up3 bra {stored}")
+        self._store(not parity)
+        text(f"{stored}:")
+        if self.bands > 1:
+            self._copy_next_band()
+        text("    umov {prev_y}, {tile_y}", "    umov {prev_left}, {tile_left}", "    umov {prev_filters}, {filters_left}",
+             f"    uadd {{tile_y}}, {{tile_y}}, {threads * self.pixel_pitch}", f"    usub {{tile_left}}, {{tile_left}}, {threads}",
+             "    usetp.eq up3, {x}, {x}", f"    usetp.{'ne' if parity else 'eq'} up0, {{x}}, {{x}}")
+
+    def _signs(self) -> str:
+        """``mm`` multiplies weights (A) by elements of x (B)."""
+        elements = self.problem.elements
+        return f".{'s' if elements.b_signed else 'u'}a.{'s' if elements.a_signed else 'u'}b"
+
+    def _copy_next_band(self) -> None:
+        """Behind the first tile of a band, when the tile before is stored: ``mm`` has left the band before, whose place is free."""
+        text, shape = self.text, self.problem.geometry
+        done = text.label("copied")
+        text("    usetp.eq up2, {first_tile}, 0", f"    @up2 bra {done}", "    umov {first_tile}, 0", "    usetp.le up2, {copies}, 0",
+             f"    @up2 bra {done}", "    usub {copies}, {copies}, 1", "    usub {next_band}, {next_band}, 1",
+             f"    uadd {{next_x}}, {{next_x}}, {self.rows * shape.stride[0] * self.planes.row_bytes}",
+             f"    uadd {{next_bases}}, {{next_bases}}, {4 * self.band_tiles * self.cfg.threads}",
+             "    usetp.le up2, {next_band}, 0", "    @up2 umov {next_x}, {x}", "    @up2 umov {next_bases}, {bases}",
+             f"    @up2 umov {{next_band}}, {self.bands}")
+        text.select(("up1",), lambda parity: self._copy_band(not parity))
+        text(f"{done}:")
+
+    def _store(self, parity: bool) -> None:
+        """A tile from its registers to its staging area, and from there to the result."""
+        text, threads, stage = self.text, self.cfg.threads, self.stages[parity]
+        text("    wait_group.read 1")
+        if self.staged_pixel == 4:
+            text(*(f"    st.v4 ur{_LOCAL}:r{self.place}:{stage + 4 * pixel}, r{parity * threads + pixel}"
+                   for pixel in range(0, threads, 4)))
+        else:
+            text(*(f"    st.b32 ur{_LOCAL}:r{self.place}:{stage + self.staged_pixel * pixel}, r{parity * threads + pixel}"
+                   for pixel in range(threads)))
+        text("    wait.thread", f"    umov {{from}}, {stage}", "    umov {y}, {prev_y}")
+        limit = text.label("limited")
+        text("    umov {rows}, {prev_left}", f"    usetp.le up2, {{prev_left}}, {threads}", f"    @up2 bra {limit}",
+             f"    umov {{rows}}, {threads}", f"{limit}:")
+        if self.pixel_rows:
+            text(f"    umov {{y_pitch}}, {self.pixel_pitch}", f"    umov {{from_pitch}}, {self.staged_pixel}",
+                 f"    umov {{blocks}}, {threads // 4}", f"    usetp.lt up2, {{prev_filters}}, {threads}",
+                 "    @up2 uadd {blocks}, {prev_filters}, 3", "    @up2 ushr {blocks}, {blocks}, 2")
+        else:
+            vector = self.y_planes.vector
+            text(f"    umov {{y_pitch}}, {self.y_planes.pitch}", f"    umov {{from_pitch}}, {self.block_pitch}")
+            if vector == 1:
+                text("    uadd {blocks}, {rows}, 3", "    ushr {blocks}, {blocks}, 2")
+            else:
+                text(f"    ushl {{blocks}}, {{rows}}, {(vector // 4).bit_length() - 1}")
+            shift = vector.bit_length() - 1
+            text(f"    umov {{rows}}, {threads // vector}", f"    usetp.lt up2, {{prev_filters}}, {threads}",
+                 f"    @up2 uadd {{rows}}, {{prev_filters}}, {vector - 1}", f"    @up2 ushr {{rows}}, {{rows}}, {shift}")
+        text("    copy_rows.global.shared {y}, {from}, {blocks}", "    commit_group")

@@ -1,0 +1,135 @@
+"""Convolutions by compiled offsets: every layout, random geometries, bands, and refusals [S2.1-S2.6]."""
+
+import numpy as np
+import pytest
+from heddle import load_config
+from heddle_sim.compiled import LAYOUTS, Geometry, ImageLayout
+from heddle_sim.device import Device
+from heddle_sim.golden.convolution import convolution
+from heddle_sim.kernels.compiled_convolution import CompiledConvolutionKernel, CompiledConvolutionProblem
+from heddle_sim.kernels.planner import plan
+
+
+def random_geometry(rng, spatial):
+    """Small sizes with everything: images, groups, strides, dilations, uneven padding; what the tables of ``tiny`` hold."""
+    while True:
+        group = int(rng.choice([1, 1, 2, 3]))
+        try:
+            shape = Geometry(
+                int(rng.integers(1, 4)), tuple(map(int, rng.integers(1, 9, spatial))), group * int(rng.choice([1, 3, 4, 8])),
+                group * int(rng.choice([1, 5, 8, 9, 17])), tuple(map(int, rng.integers(1, 4, spatial))),
+                tuple((int(a), int(b)) for a, b in rng.integers(0, 3, (spatial, 2))), tuple(map(int, rng.integers(1, 4, spatial))),
+                tuple(map(int, rng.integers(1, 3, spatial))), group)
+        except ValueError:
+            continue
+        if shape.group_channels * shape.positions <= 60:
+            return shape
+
+
+def expected(x, w, shape):
+    """The golden model for groups; x channels last."""
+    parts = [convolution(*part, shape.padding, shape.stride, shape.dilation)
+             for part in zip(np.split(x, shape.group, axis=-1), np.split(np.moveaxis(w, 1, -1), shape.group))]
+    return np.concatenate(parts, axis=-1)
+
+
+def compare(device, rng, layout, shape, kinds=(np.int8, np.uint8)):
+    x, w = (rng.integers(np.iinfo(kind).min, np.iinfo(kind).max + 1, size, kind) for kind, size in zip(
+        rng.choice(kinds, 2), ((shape.images, *shape.size, shape.channels), (shape.outputs, shape.group_channels, *shape.filter))))
+    y, stats = device.conv(layout.from_channels_last(x), w, strides=shape.stride, pads=shape.padding, dilations=shape.dilation,
+                           group=shape.group, layout=layout.name, method="compiled")
+    assert y.dtype == np.int32 and y.shape == layout.shape(shape.images, shape.outputs, shape.result)
+    assert np.array_equal(layout.to_channels_last(y, shape.outputs), expected(x, w, shape)), (layout.name, shape)
+    assert stats.macs == shape.macs and device.memory.allocator.used == 0
+    return stats
+
+
+@pytest.fixture(scope="module")
+def hardware():
+    with Device(load_config("tiny"), memory_bytes=1 << 20, latency=30, jitter=60, seed=3, timeout_cycles=2_000_000) as device:
+        yield device
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_every_layout_on_the_hardware(name, hardware):
+    rng, layout = np.random.default_rng([7, LAYOUTS.index(name)]), ImageLayout(name)
+    for _ in range(2):
+        assert compare(hardware, rng, layout, random_geometry(rng, layout.spatial)).cycles > 0
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(10))
+def test_random_geometries_on_the_hardware(seed, hardware):
+    rng = np.random.default_rng([8, seed])
+    for _ in range(30):
+        layout = ImageLayout(str(rng.choice(LAYOUTS)))
+        compare(hardware, rng, layout, random_geometry(rng, layout.spatial))
+
+
+BANDS = [
+    ("NHWC", Geometry(2, (40, 40), 8, 20, (3, 3), ((1, 1),) * 2, (1, 1), (1, 1))),
+    ("NCHW", Geometry(1, (48, 32), 4, 9, (3, 3), ((1, 2),) * 2, (1, 1), (1, 1))),
+    ("NCHWc4", Geometry(1, (50, 48), 8, 17, (2, 2), ((1, 0),) * 2, (2, 1), (1, 2))),
+    ("NCW", Geometry(2, (600,), 8, 9, (5,), ((2, 2),), (1,), (1,))),
+]
+
+
+@pytest.mark.parametrize("name, shape", BANDS, ids=[name for name, _ in BANDS])
+def test_bands_take_turns_in_shared_memory(name, shape, hardware):
+    """Images that shared memory does not hold, with several tiles of filters, on the hardware."""
+    problem = CompiledConvolutionProblem(shape, ImageLayout(name))
+    assert plan(hardware.cfg, problem).bands > (1 if name != "NCW" else 0)
+    compare(hardware, np.random.default_rng(9), ImageLayout(name), shape)
+
+
+@pytest.mark.parametrize("config", ["base", "large"])
+def test_other_lanes(config):
+    """More threads, words of 8 and 16 bytes, blocks of channels that are smaller and larger than a tile."""
+    rng = np.random.default_rng(10)
+    with Device(load_config(config), "golden", memory_bytes=1 << 21) as device:
+        for name, channels in (("NHWC", 64), ("NCHWc32", 32), ("NCHWc16", 48), ("NCHWc8", 16), ("NCHW", 3), ("CNHW", 5)):
+            shape = Geometry(2, (9, 11), channels, 70, (3, 3), ((1, 1),) * 2, (1, 2), (1, 1))
+            compare(device, rng, ImageLayout(name), shape)
+
+
+def test_auto_takes_what_is_expected_to_be_faster():
+    rng = np.random.default_rng(11)
+    x, w = rng.integers(-128, 128, (1, 56, 56, 3), np.int8), rng.integers(-128, 128, (32, 3, 7, 7), np.int8)
+    with Device(load_config("base"), "golden", memory_bytes=1 << 21) as device:
+        results = [device.conv(x, w, strides=2, pads=3, layout="NHWC", method=method) for method in ("auto", "compiled", "im2col")]
+    assert all(np.array_equal(y, results[0].y) for y, _ in results)
+    first, second, third = (stats.counters["instructions"] for _, stats in results)
+    assert first == second != third
+
+
+@pytest.mark.parametrize("config, changes, channels, options, says", [
+    ("small", {}, 8, {}, "configuration small must have compiled_offsets for method \"compiled\", not 0"),
+    ("quad", {}, 8, {}, "cores must be 1 for method \"compiled\", not 4"),
+    ("tiny", {"fetch_words": 1}, 3, {}, "channels of a group must be a multiple of 4 with layout NCHW on tiny (fetch_words and threads"),
+    ("tiny", {}, 33, {}, "compiled_offsets must be at least 304 for 297 elements of a filter with layout NCHW, not 64"),
+    ("tiny", {}, 4, {"pads": 9, "filters": 9}, "compiled_offsets must be at least 336 for 324 elements of a filter with layout NCHW"),
+    ("base", {}, 4, {"pads": 8, "filters": 9}, "padding must leave at most 12 filter positions that some pixel lacks, not 18"),
+])
+def test_what_cannot_run_is_refused_by_name(config, changes, channels, options, says):
+    options = dict(options)
+    count = options.pop("filters", 3)
+    with Device(load_config(config).replace(**changes), "golden", memory_bytes=1 << 21) as device, pytest.raises(ValueError) as error:
+        device.conv(np.ones((1, channels, 12, 12), np.int8), np.ones((2, channels, count, count), np.int8), method="compiled", **options)
+    assert str(error.value).startswith(says)
+
+
+def test_elements_out_of_memory_are_an_error_of_the_hardware(hardware):
+    """A table that leads out of shared memory stops with the address; nothing hangs, the device works afterwards."""
+    shape, layout = Geometry(1, (4, 4), 4, 4, (1, 1), ((0, 0),) * 2, (1, 1), (1, 1)), ImageLayout("NHWC")
+    made = CompiledConvolutionKernel.table_data
+
+    def broken(kernel):
+        table = made(kernel)
+        table[18] |= 0x08       # an offset of the first entry: bit 19
+        return table
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CompiledConvolutionKernel, "table_data", broken)
+        with pytest.raises(RuntimeError, match="OUT_OF_RANGE at instruction"):
+            compare(hardware, np.random.default_rng(1), layout, shape)
+    compare(hardware, np.random.default_rng(1), layout, shape)
