@@ -10,12 +10,14 @@ registers of a chunk as soon as ``mm`` has ended with them. Bands come to two pl
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Self
 
 import numpy as np
 from heddle.config import Config
-from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, TOKEN_GRANULES
+from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, ROW_BYTES, TOKEN_GRANULES
 from heddle.errors import UsageError
 from heddle.isa.compiled_offsets import ALWAYS as NO_MASK_BIT
 from heddle.isa.compiled_offsets import MASK_BITS, OFFSET_BITS, POSITIONS
@@ -36,7 +38,8 @@ _SLOTS = 4                                  # of chunks of weights in shared mem
 _SLABS, _WEIGHTS, _TABLE = (0, 1), (2, 3, 4, 5), 6      # barriers
 # Cycles of the cost model, as measured on ``base``.
 _START, _LOAD = 500, 4                      # of a run; of a word of weights
-_STORE_WORDS, _STORE_BLOCKS = 700, 250      # of the stores of a tile, by words and by blocks of four
+_TILE, _BAND = 214, 70                     # of a tile beside its stores; between two bands
+_STORE_WORD, _STORE_BLOCK = 2, 4.5          # of stores, for each group of threads and each word, or block of four
 _WRAP = (1 << OFFSET_BITS) - 1
 _ENTRY, _BASES, _LOCAL = 0, 1, 2            # segments: the band, bases of its pixels, all of shared memory
 
@@ -103,11 +106,13 @@ class CompiledConvolutionKernel(Kernel):
     ``table`` of the kernel with the weights behind it, ``c`` the first plane of the result.
 
     Uniform predicates: up0 parity of the tile, up1 parity of the band, up2 scratch, up3 a tile waits to be stored. Thread predicate p1:
-    columns of the tile. Raises ``ValueError`` for what the method cannot do, ``Unfit`` where shared memory has no room.
+    columns of the tile. ``whole``: one band has all rows. Raises ``ValueError`` for what the method cannot do, ``Unfit`` where shared
+    memory has no room.
     """
 
-    def __init__(self, cfg: Config, problem: CompiledConvolutionProblem) -> None:
+    def __init__(self, cfg: Config, problem: CompiledConvolutionProblem, whole: bool = False) -> None:
         super().__init__(cfg, problem)
+        self._whole = whole
         self._check_features(cfg)
         shape, layout, threads = problem.geometry, problem.layout, cfg.threads
         self.pixels = prod(shape.result)
@@ -130,6 +135,8 @@ class CompiledConvolutionKernel(Kernel):
                                  f"layout {layout.name}, not {most}")
         # Places of the bases of pixels, in granules of their own.
         self.offsets = [FIRST_FACTOR_REGISTER + (cfg.factor_words - parity * granule) * cfg.numbers_per_word - 1 for parity in range(2)]
+        # Words of neighbouring pixels lie in different banks, so that copies pass between them.
+        self.swizzle = ".128B" if cfg.copy_swizzles and self.by_word else ""
         self.filter_tiles = -(-problem.outputs // threads)
         self.chunks = [min(MAX_SLICES, self.words - start) for start in range(0, self.words, MAX_SLICES)]
         self.chunk_steps = [min(MAX_SLICES, self.steps - start) for start in range(0, self.steps, MAX_SLICES)]
@@ -140,14 +147,29 @@ class CompiledConvolutionKernel(Kernel):
         self.text = KernelText(self._names())
 
     @classmethod
+    def cuts(cls, cfg: Config, problem: CompiledConvolutionProblem) -> Iterator[Self]:
+        """The fastest, and then with one band, whose program is shorter."""
+        yield cls(cfg, problem)
+        yield cls(cfg, problem, whole=True)
+
+    @classmethod
     def estimate(cls, cfg: Config, problem: CompiledConvolutionProblem) -> int:
-        """Cycles, roughly: for each tile the longer of ``mm`` and stores, and the start."""
+        """Cycles, roughly."""
         kernel = cls(cfg, problem)
-        columns, full = kernel.pixels, -(-kernel.pixels // cfg.threads)
-        steps = kernel.filter_tiles * columns * kernel.steps
-        stores = kernel.filter_tiles * full * (_STORE_BLOCKS if kernel.staged_pixel == 4 else _STORE_WORDS)
-        start = kernel.slab_bytes // cfg.axi_bytes + kernel.entry_count // 2
-        return max(steps, stores) + start + _START + kernel.filter_tiles * kernel.words * _LOAD
+        return int(kernel._cycles(kernel.rows))
+
+    def _cycles(self, rows: int) -> float:
+        """Expected cycles with bands of ``rows`` rows: the start, and the longest of ``mm``, stores, and copies on the bus."""
+        shape, cfg = self.problem.geometry, self.cfg
+        bands = -(-shape.result[0] // rows)
+        tiles, ragged = divmod(rows * prod(shape.result[1:]), cfg.threads)
+        store = cfg.threads * cfg.thread_groups * (_STORE_BLOCK / 4 if self.staged_pixel == 4 else _STORE_WORD)
+        of_band = tiles * max(cfg.threads * self.steps, store + _TILE) + (max(ragged * self.steps, store + _TILE) if ragged else 0)
+        copied = self._slab_bytes(rows) / cfg.axi_bytes
+        weights = self.filter_tiles * cfg.threads * self.weight_pitch / cfg.axi_bytes
+        bus = weights + (copied * bands * self.filter_tiles if bands > 1 else 0)
+        start = copied + self.words * _LOAD + self.entry_count / 2 + _START
+        return start + max(self.filter_tiles * (bands * of_band + (_BAND * bands if bands > 1 else 0)), bus) + store
 
     @staticmethod
     def _check_features(cfg: Config) -> None:
@@ -171,7 +193,8 @@ class CompiledConvolutionKernel(Kernel):
         else:
             self.pixel_pitch = 4 * planes.vector
         self.staged_pixel = 4 * threads if self.pixel_rows else self.pixel_pitch        # bytes of a pixel in a block of the staging area
-        self.block_pitch = threads * self.staged_pixel + (0 if self.pixel_rows else BANK_BYTES)
+        # Blocks of channels begin in different banks.
+        self.block_pitch = threads * self.staged_pixel + (0 if self.pixel_rows else max(self.staged_pixel, BANK_BYTES))
         self.stage_bytes = round_up(self.block_pitch * (1 if self.pixel_rows else threads // planes.vector), 128)
 
     def _place(self) -> None:
@@ -179,19 +202,20 @@ class CompiledConvolutionKernel(Kernel):
         cfg, shape = self.cfg, self.problem.geometry
         self.chunk_pitch = MAX_SLICES * cfg.dot + BANK_BYTES
         self.slot_bytes = cfg.threads * self.chunk_pitch
-        self.table_bytes = BANK_BYTES + 4 * self.entry_count       # first the padding
+        self.table_bytes = ROW_BYTES + 4 * self.entry_count        # first the padding: a row, which no swizzle leaves
         place, self.stages = 0, (0, self.stage_bytes)
         place += 2 * self.stage_bytes
         self.slots = tuple(place + number * self.slot_bytes for number in range(_SLOTS))
-        self.table = place + _SLOTS * self.slot_bytes
-        self.slab = round_up(self.table + self.table_bytes, 128)
+        self.table = round_up(place + _SLOTS * self.slot_bytes, ROW_BYTES)
+        self.slab = round_up(self.table + self.table_bytes, ROW_BYTES)
         room = cfg.shared_bytes - self.slab
-        rows = shape.result[0]
-        if self._slab_bytes(rows) > room:
-            rows = next((count for count in range(shape.result[0] - 1, 0, -1)
-                         if self._regular(count) and 2 * self._slab_bytes(count) <= room), 0)
-            if not rows:
-                raise Unfit("shared_memory_kib")
+        whole = shape.result[0]
+        fitting = [whole] if self._slab_bytes(whole) <= room else []
+        if not self._whole:
+            fitting += [count for count in range(1, whole) if self._regular(count) and 2 * self._slab_bytes(count) <= room]
+        if not fitting:
+            raise Unfit("shared_memory_kib")
+        rows = min(fitting, key=self._cycles)
         self.rows = rows
         self.bands = -(-shape.result[0] // rows)
         self.slab_bytes = self._slab_bytes(rows)
@@ -222,7 +246,11 @@ class CompiledConvolutionKernel(Kernel):
 
     def _slab_bytes(self, rows: int) -> int:
         pixels = rows * prod(self.problem.geometry.result[1:])
-        return round_up(self.plane_count * self._piece_pitch(rows) + 4 * round_up(pixels, self.cfg.threads), 128)
+        return self._pieces_bytes(rows) + round_up(4 * round_up(pixels, self.cfg.threads), ROW_BYTES)
+
+    def _pieces_bytes(self, rows: int) -> int:
+        """Of all pieces of a band, whole rows of shared memory; the bases lie behind them."""
+        return round_up(self.plane_count * self._piece_pitch(rows), ROW_BYTES)
 
     def _piece_pitch(self, rows: int) -> int:
         """Planes lie an odd number of blocks apart, so that channels of neighbouring planes lie in different banks."""
@@ -274,7 +302,7 @@ class CompiledConvolutionKernel(Kernel):
             entries = entries | bits[:, number] << OFFSET_BITS + 4 * number
         table = np.full(self.entry_count, entries[-1], np.int64)        # surplus elements have weights of zero
         table[:len(entries)] = entries
-        padding = np.full(BANK_BYTES, self.problem.zero_point & 0xFF, np.uint8)
+        padding = np.full(ROW_BYTES, self.problem.zero_point & 0xFF, np.uint8)
         return np.concatenate([padding, table.astype("<u4").view(np.uint8)])
 
     @property
@@ -297,12 +325,26 @@ class CompiledConvolutionKernel(Kernel):
         rows = planes[:, :self.pixels * vector]
         return rows.reshape(problem.layout.shape(images, problem.outputs, shape.result)).copy()
 
+    @property
+    def filter_of_lane(self) -> np.ndarray:
+        """Filter of each lane, within a tile. Where words are stored, the threads of a group have every fourth one: each writes to a bank
+        of its own."""
+        lanes, slots = np.arange(self.cfg.threads), self.cfg.thread_slots
+        if not self._spread:
+            return lanes
+        group, slot = lanes // slots, lanes % slots
+        return 4 * slot + group % 4 + 4 * slots * (group // 4)
+
+    @property
+    def _spread(self) -> bool:
+        return self.staged_pixel > 4 and self.cfg.thread_groups % 4 == 0
+
     def weights(self, w: np.ndarray) -> np.ndarray:
         """Filters of the group (outputs, channels, positions…) as rows in the order of the offsets, uint8."""
         rows = np.zeros((self.filter_tiles * self.cfg.threads, self.weight_pitch), np.uint8)
         arranged = self.representation.arranged(w)
         rows[:len(w), :arranged.shape[1]] = arranged.view(np.uint8)
-        return rows
+        return rows.reshape(self.filter_tiles, self.cfg.threads, -1)[:, self.filter_of_lane].reshape(rows.shape)
 
     # -- program ----------------------------------------------------------------------------
 
@@ -353,16 +395,16 @@ class CompiledConvolutionKernel(Kernel):
         """Copies of the next band of x and of its bases to a place."""
         place, blocks = self._place_of(parity), self.band_tiles * self.cfg.threads // 4
         nbytes = self.plane_count * self._piece_bytes(self.rows) + BANK_BYTES * blocks
-        self.text(f"    umov {{slab_to}}, {place}", f"    umov {{bases_to}}, {place + self.plane_count * self._piece_pitch(self.rows)}",
+        self.text(f"    umov {{slab_to}}, {place}", f"    umov {{bases_to}}, {place + self._pieces_bytes(self.rows)}",
                   f"    barrier.expect b{_SLABS[parity]}, {nbytes}",
-                  f"    copy_rows.shared.global {{slab_to}}, {{next_x}}, {{x_blocks}}, b{_SLABS[parity]}",
+                  f"    copy_rows.shared.global{self.swizzle} {{slab_to}}, {{next_x}}, {{x_blocks}}, b{_SLABS[parity]}",
                   f"    copy_block.shared.global {{bases_to}}, {{next_bases}}, {blocks}, b{_SLABS[parity]}")
 
     def _prologue(self) -> None:
         text, cfg = self.text, self.cfg
         # Registers behind those of two tiles.
         first = 2 * cfg.threads
-        self.tid, self.place, self.weight_place, self.base_place, self.scratch, self.term = range(first, first + 6)
+        self.tid, self.place, self.weight_place, self.base_place, self.scratch, self.term, self.within = range(first, first + 7)
         text(f"    umov {{bases_to}}, {self.table}", f"    barrier.expect b{_TABLE}, {self.table_bytes}",
              f"    copy_block.shared.global {{bases_to}}, {{table}}, {self.table_bytes // BANK_BYTES}, b{_TABLE}")
         self._copy_first_chunks()
@@ -371,19 +413,31 @@ class CompiledConvolutionKernel(Kernel):
              f"    segment.shared.b8.d1 ur{_LOCAL}, 0", f"    mov r{self.tid}, %tid", f"    shl r{self.base_place}, r{self.tid}, 2",
              f"    mov r{self.weight_place}, r{self.tid}")
         self._scale(self.weight_place, self.chunk_pitch)
-        if self.pixel_rows:
-            text(f"    mov r{self.place}, r{self.base_place}")
-        else:
-            vector = self.y_planes.vector
-            text(f"    shr r{self.place}, r{self.tid}, {vector.bit_length() - 1}")
-            self._scale(self.place, self.block_pitch)
-            text(f"    and r{self.term}, r{self.tid}, {vector - 1}", f"    shl r{self.term}, r{self.term}, 2",
-                 f"    add r{self.place}, r{self.place}, r{self.term}")
+        self._place_of_lane()
         text(f"    mov r{self.offsets[0]}, 0", f"    barrier.wait b{_TABLE}")
         fills = 4 * self.entry_count // cfg.dot
         for word in range(0, fills, MAX_SLICES):
             text(f"    offsets.k{min(MAX_SLICES, fills - word)} {word}, ur{_LOCAL}:rf{self.offsets[0]}:"
-                 f"{self.table + BANK_BYTES + word * cfg.dot}")
+                 f"{self.table + ROW_BYTES + word * cfg.dot}")
+
+    def _place_of_lane(self) -> None:
+        """Place of a thread's filter in the staging area, for pixel 0."""
+        text, place, term, slots = self.text, self.place, self.term, self.cfg.thread_slots.bit_length() - 1
+        if self._spread:            # see ``filter_of_lane``
+            text(f"    and r{place}, r{self.tid}, {self.cfg.thread_slots - 1}", f"    shl r{place}, r{place}, 2",
+                 f"    shr r{term}, r{self.tid}, {slots}", f"    and r{term}, r{term}, 3", f"    add r{place}, r{place}, r{term}",
+                 f"    shr r{term}, r{self.tid}, {slots + 2}", f"    shl r{term}, r{term}, {slots + 2}",
+                 f"    add r{place}, r{place}, r{term}")
+        else:
+            text(f"    mov r{place}, r{self.tid}")
+        if self.pixel_rows:
+            text(f"    shl r{place}, r{place}, 2")
+            return
+        vector = self.y_planes.vector
+        text(f"    and r{self.within}, r{place}, {vector - 1}", f"    shl r{self.within}, r{self.within}, 2",
+             f"    shr r{place}, r{place}, {vector.bit_length() - 1}")
+        self._scale(place, self.block_pitch)
+        text(f"    add r{place}, r{place}, r{self.within}")
 
     def _scale(self, register: int, factor: int) -> None:
         """Multiply a small register by a constant, by shifts."""
@@ -437,7 +491,7 @@ class CompiledConvolutionKernel(Kernel):
 
     def _begin_band(self) -> None:
         """Wait for the band; its place becomes the segment of ``mm``."""
-        text, pieces = self.text, self.plane_count * self._piece_pitch(self.rows)
+        text, pieces = self.text, self._pieces_bytes(self.rows)
 
         def begin(parity: bool) -> None:
             place = self._place_of(parity)
@@ -446,7 +500,7 @@ class CompiledConvolutionKernel(Kernel):
                      "there:")
             else:
                 text(f"    barrier.wait b{_SLABS[parity]}")
-            text(f"    segment.shared.b8.d1 ur{_ENTRY}, {place}", f"    umov {{tile_bases}}, {place + pieces}")
+            text(f"    segment.shared.b8.d1{self.swizzle} ur{_ENTRY}, {place}", f"    umov {{tile_bases}}, {place + pieces}")
 
         if self.bands == 1:
             begin(False)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from heddle import load_config
+from heddle.constants import ROW_BYTES
 from heddle_sim.compiled import LAYOUTS, Geometry, ImageLayout
 from heddle_sim.device import Device
 from heddle_sim.golden.convolution import convolution
@@ -125,7 +126,7 @@ def test_elements_out_of_memory_are_an_error_of_the_hardware(hardware):
 
     def broken(kernel):
         table = made(kernel)
-        table[18] |= 0x08       # an offset of the first entry: bit 19
+        table[ROW_BYTES + 2] |= 0x08        # bit 19 of the offset of the first entry
         return table
 
     with pytest.MonkeyPatch.context() as patch:
