@@ -26,6 +26,7 @@ from heddle.errors import UsageError
 from ..draw.plan_svg import plan_svg
 from .bench_check import add_check, run_check
 from .bench_conv import CONVOLUTIONS, conv_row, print_conv
+from .bench_conv import SUITES as CONV_SUITES
 from .bench_copy import block_rows, copy_rows, print_copy
 from .bench_elaborate import elaborate_row
 from .bench_gather import gather_rows, print_gather
@@ -80,6 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_json(plans)
     for parser, points in ((copy, "points of the sweep"), (conv, "of them")):
         parser.add_argument("--quick", action="store_true", help=f"a few {points}")
+    conv.add_argument("--suite", choices=CONV_SUITES, default="list", help="layers (default list)")
     conv.add_argument("--method", choices=("both", "compiled", "im2col"), default="both", help="how x is found (default both, where there)")
     for parser in (gemm, merge, gather, copy, conv, rnn):
         parser.add_argument("--seed", type=seed, default=0, help="of the operands and of the memory (default 0)")
@@ -150,14 +152,14 @@ def _copy(options: argparse.Namespace, cfg: Config) -> None:
 
 def _conv(options: argparse.Namespace, cfg: Config) -> None:
     require(cfg, "tensors", "bench conv")
-    shapes = CONVOLUTIONS[-1:] if options.quick else CONVOLUTIONS
+    shapes = CONVOLUTIONS[-1:] if options.quick else CONV_SUITES[options.suite]
     methods = ["im2col", *["compiled"] * (cfg.compiled_offsets > 0 and cfg.cores == 1)] if options.method == "both" else [options.method]
     with progress_for(options) as progress, open_device(options, cfg, progress) as device:
         progress.stage("convolutions", len(shapes) * len(methods))
         rows = []
         for shape in shapes:
             for method in methods:
-                rows.append(conv_row(device, *shape, options.seed, not options.no_check, method))
+                rows.append({"suite": options.suite} | conv_row(device, *shape, options.seed, not options.no_check, method))
                 progress.step()
     print_conv(options, cfg, rows)
 

@@ -105,12 +105,12 @@ class CompiledConvolutionKernel(Kernel):
     """``mm`` with compiled offsets for a ``CompiledConvolutionProblem``. Operands: ``a`` the first plane of the group's channels, ``b`` the
     ``table`` of the kernel with the weights behind it, ``c`` the first plane of the result.
 
-    Uniform predicates: up0 parity of the tile, up1 parity of the band, up2 scratch, up3 a tile waits to be stored. Thread predicate p1:
-    columns of the tile. ``whole``: one band has all rows. Raises ``ValueError`` for what the method cannot do, ``Unfit`` where shared
-    memory has no room.
+    Uniform predicates: up0 parity of the tile, up1 parity of the band, up2 scratch, up3 a tile waits to be stored, up4 half of the factor
+    registers. Thread predicate p1: columns of the tile. ``whole``: with 1 and 3 one band has all rows, from 2 on the weights have one
+    place. Raises ``ValueError`` for what the method cannot do, ``Unfit`` where shared memory has no room.
     """
 
-    def __init__(self, cfg: Config, problem: CompiledConvolutionProblem, whole: bool = False) -> None:
+    def __init__(self, cfg: Config, problem: CompiledConvolutionProblem, whole: int = 0) -> None:
         super().__init__(cfg, problem)
         self._whole = whole
         self._check_features(cfg)
@@ -120,6 +120,9 @@ class CompiledConvolutionKernel(Kernel):
         first, last = problem.group * shape.group_channels, (problem.group + 1) * shape.group_channels - 1
         self.first_plane = first // self.planes.vector
         self.plane_count = last // self.planes.vector - self.first_plane + 1
+        # Rows that filters of one row leave out are not copied.
+        skips = layout.channels_last and shape.filter[0] == 1 and shape.padding[0] == (0, 0) and self.planes.row_bytes % BANK_BYTES == 0
+        self.row_step = shape.stride[0] if skips and self.planes.row_bytes % shape.stride[0] == 0 else 1
         self.by_word = shape.group_channels % cfg.dot == 0 == first % cfg.dot and self.planes.vector % cfg.dot == 0
         if not self.by_word and not cfg.byte_entries:
             raise UsageError(f"channels of a group must be a multiple of {cfg.dot} with layout {layout.name} on {cfg.name} (fetch_words "
@@ -141,6 +144,9 @@ class CompiledConvolutionKernel(Kernel):
         self.chunks = [min(MAX_SLICES, self.words - start) for start in range(0, self.words, MAX_SLICES)]
         self.chunk_steps = [min(MAX_SLICES, self.steps - start) for start in range(0, self.steps, MAX_SLICES)]
         self.weight_pitch = self.words * cfg.dot
+        # Two halves of the factor registers, each of whole granules.
+        self.half_words = (TOKEN_GRANULES // 2 - 1) * granule
+        self.halves = whole < 2 and self.filter_tiles > 1 and self.words <= self.half_words
         self._result()
         self._place()
         self.representation = self._compile()
@@ -148,9 +154,13 @@ class CompiledConvolutionKernel(Kernel):
 
     @classmethod
     def cuts(cls, cfg: Config, problem: CompiledConvolutionProblem) -> Iterator[Self]:
-        """The fastest, and then with one band, whose program is shorter."""
-        yield cls(cfg, problem)
-        yield cls(cfg, problem, whole=True)
+        """The fastest, and then those whose programs are shorter."""
+        for whole in range(4):
+            try:
+                yield cls(cfg, problem, whole)
+            except Unfit:
+                if not whole:
+                    raise
 
     @classmethod
     def estimate(cls, cfg: Config, problem: CompiledConvolutionProblem) -> int:
@@ -211,7 +221,7 @@ class CompiledConvolutionKernel(Kernel):
         room = cfg.shared_bytes - self.slab
         whole = shape.result[0]
         fitting = [whole] if self._slab_bytes(whole) <= room else []
-        if not self._whole:
+        if not self._whole % 2:
             fitting += [count for count in range(1, whole) if self._regular(count) and 2 * self._slab_bytes(count) <= room]
         if not fitting:
             raise Unfit("shared_memory_kib")
@@ -241,6 +251,8 @@ class CompiledConvolutionKernel(Kernel):
     def _piece_bytes(self, rows: int) -> int:
         """Of a plane of x that a band of ``rows`` rows of the result needs."""
         shape = self.problem.geometry
+        if self.row_step > 1:
+            return rows * self.planes.row_bytes
         inputs = (rows - 1) * shape.stride[0] + shape.reach[0] + 1
         return round_up(inputs * self.planes.row_bytes + BANK_BYTES - 1, BANK_BYTES)
 
@@ -265,6 +277,7 @@ class CompiledConvolutionKernel(Kernel):
         for count in reversed(shape.size):
             axes.insert(0, step)
             step *= count
+        axes[0] //= self.row_step
         block = 0 if problem.layout.channels_last else self._piece_pitch(self.rows)
         strides = ImageStrides(0, block, 1 if self.planes.vector > 1 else 0, tuple(axes), self.planes.vector)
         one = replace(shape, images=1)
@@ -281,7 +294,7 @@ class CompiledConvolutionKernel(Kernel):
         table = np.zeros((self.bands, width), np.uint32)
         for band in range(self.bands):
             part = slice(band * self.band_pixels, min((band + 1) * self.band_pixels, self.pixels))
-            begin = self.start + band * self.rows * self.problem.geometry.stride[0] * self.planes.row_bytes
+            begin = self.start + band * self.rows * self.problem.geometry.stride[0] * self.planes.row_bytes // self.row_step
             words = (made.bases[part] - begin) & _WRAP | made.masks[part] << OFFSET_BITS
             table[band, :len(words)] = words
         return table
@@ -350,34 +363,49 @@ class CompiledConvolutionKernel(Kernel):
 
     def _names(self) -> list[str]:
         """Pairs of copies of rows stand together; ``entry`` has the number of the segment of ``mm``."""
-        return ["entry", "slab_to", "slab_pitch", "next_x", "x_pitch", "x_blocks", "x_count", "slot", "slot_pitch", "chunk", "chunk_pitch",
-                "w_blocks", "w_rows", "y", "y_pitch", "from", "from_pitch", "blocks", "rows", "table", "bases", "bases_to", "next_bases",
-                "w", "x", "filters", "filters_left", "prev_filters", "in_block", "bands", "next_band", "copies", "first_tile", "parity",
-                "first_y", "row_y", "tile_y", "prev_y", "left", "tile_left", "prev_left", "tile_bases"]
+        slots = [f"slot_{number}{part}" for number in range(_SLOTS) for part in ("", "_pitch")]
+        return ["entry", "slab_to", "slab_pitch", "next_x", "x_pitch", "x_blocks", "x_count", *slots, "chunk", "chunk_pitch", "w_blocks",
+                "w_rows", "y", "y_pitch", "from", "from_pitch", "blocks", "rows", "table", "bases", "bases_to", "next_bases", "w", "x",
+                "filters", "filters_left", "prev_filters", "in_block", "bands", "next_band", "copies", "first_tile", "parity", "first_y",
+                "row_y", "tile_y", "prev_y", "half", "load", "left", "tile_left", "prev_left", "tile_bases"]
 
     def launches(self, operands: Operands | None = None) -> list[Launch]:
         """One ``Launch``; ``operands.table``: the bases."""
         operands = operands or Operands()
         problem, names = self.problem, self._names()
         values = {
-            "x": operands.a + self.start, "next_x": operands.a + self.start, "x_pitch": self.planes.pitch,
-            "x_blocks": self._piece_bytes(self.rows) // BANK_BYTES, "x_count": self.plane_count,
-            "slab_pitch": self._piece_pitch(self.rows), "bases": operands.table, "next_bases": operands.table, "table": operands.b,
+            "x": operands.a + self.start, "next_x": operands.a + self.start, "bases": operands.table, "next_bases": operands.table,
+            "table": operands.b,
             "w": operands.b + self.table_bytes, "chunk_pitch": self.weight_pitch, "w_rows": self.cfg.threads,
-            "slot_pitch": self.chunk_pitch, "first_y": operands.c, "filters": self.filter_tiles, "filters_left": problem.outputs,
-            "in_block": 0, "next_band": self.bands, "copies": self.bands * self.filter_tiles - 1, "parity": 0}
+            "w_blocks": self.chunks[0] * self.cfg.dot // BANK_BYTES, "first_y": operands.c, "filters": self.filter_tiles,
+            "filters_left": problem.outputs, "in_block": 0, "half": 0,
+            "next_band": self.bands, "copies": self.bands * self.filter_tiles - 1, "parity": 0}
+        if self.row_step > 1:           # a row each
+            row = self.planes.row_bytes
+            values |= {"x_pitch": self.row_step * row, "x_blocks": row // BANK_BYTES, "x_count": self.rows, "slab_pitch": row}
+        else:
+            values |= {"x_pitch": self.planes.pitch, "x_blocks": self._piece_bytes(self.rows) // BANK_BYTES, "x_count": self.plane_count,
+                       "slab_pitch": self._piece_pitch(self.rows)}
+        values |= {f"slot_{number}": place for number, place in enumerate(self.slots)}
+        values |= {f"slot_{number}_pitch": self.chunk_pitch for number in range(_SLOTS)}
         return [Launch(self.programs[0], {names.index(name): value & 0xFFFF_FFFF for name, value in values.items()}, problem.macs)]
 
     def write(self) -> list[KernelText]:
         """See ``Kernel``."""
         self._prologue()
         text = self.text
+        if self.halves:
+            self._load_weights(False)
+            text("    umov {load}, 1")
         text("filter:")
-        self._load_weights()
+        if not self.halves:
+            self._load_weights(False)
         text(f"    umov {{bands}}, {self.bands}", f"    umov {{left}}, {self.pixels}", "    umov {row_y}, {first_y}", "band:")
         self._begin_band()
         text("tile:")
-        text.select(("up0",), self._tile)
+        text.select(("up0", *["up4"] * self.halves), self._tile)
+        if self.halves:
+            self._load_next()
         text("    usetp.gt up2, {tile_left}, 0", "    @up2 bra tile", "    uxor {parity}, {parity}, 1", "    usetp.ne up1, {parity}, 0",
              "    usub {bands}, {bands}, 1", "    usetp.gt up2, {bands}, 0", "    @up2 bra band", "    usub {filters}, {filters}, 1",
              f"    usub {{filters_left}}, {{filters_left}}, {self.cfg.threads}", "    usetp.le up2, {filters}, 0", "    @up2 bra last")
@@ -409,7 +437,7 @@ class CompiledConvolutionKernel(Kernel):
              f"    copy_block.shared.global {{bases_to}}, {{table}}, {self.table_bytes // BANK_BYTES}, b{_TABLE}")
         self._copy_first_chunks()
         self._copy_band(False)
-        text(*(f"    usetp.ne {predicate}, {{x}}, {{x}}" for predicate in ("up0", "up1", "up3")),
+        text(*(f"    usetp.ne {predicate}, {{x}}, {{x}}" for predicate in ("up0", "up1", "up3", "up4")),
              f"    segment.shared.b8.d1 ur{_LOCAL}, 0", f"    mov r{self.tid}, %tid", f"    shl r{self.base_place}, r{self.tid}, 2",
              f"    mov r{self.weight_place}, r{self.tid}")
         self._scale(self.weight_place, self.chunk_pitch)
@@ -449,23 +477,30 @@ class CompiledConvolutionKernel(Kernel):
     # -- weights ----------------------------------------------------------------------------
 
     def _copy_chunk(self, number: int) -> None:
-        """Copy of a chunk of the weights of the filters ``w`` to its slot."""
-        text, nbytes = self.text, self.chunks[number] * self.cfg.dot
-        slot = number % _SLOTS
-        text(f"    umov {{slot}}, {self.slots[slot]}", f"    uadd {{chunk}}, {{w}}, {number * MAX_SLICES * self.cfg.dot}",
-             f"    umov {{w_blocks}}, {nbytes // BANK_BYTES}",
+        """Copy of a chunk of the weights of the filters ``w`` to its slot; the last one may be shorter."""
+        text, nbytes, slot = self.text, self.chunks[number] * self.cfg.dot, number % _SLOTS
+        last = number and nbytes < self.chunks[0] * self.cfg.dot
+        if last:
+            text(f"    umov {{w_blocks}}, {nbytes // BANK_BYTES}")
+        text(f"    uadd {{chunk}}, {{w}}, {number * MAX_SLICES * self.cfg.dot}",
              f"    barrier.expect b{_WEIGHTS[slot]}, {nbytes * self.cfg.threads}",
-             f"    copy_rows.shared.global {{slot}}, {{chunk}}, {{w_blocks}}, b{_WEIGHTS[slot]}")
+             f"    copy_rows.shared.global {{slot_{slot}}}, {{chunk}}, {{w_blocks}}, b{_WEIGHTS[slot]}")
+        if last:
+            text(f"    umov {{w_blocks}}, {self.chunks[0] * self.cfg.dot // BANK_BYTES}")
 
     def _copy_first_chunks(self) -> None:
         for number in range(min(_SLOTS - 1, len(self.chunks))):
             self._copy_chunk(number)
 
-    def _load_weights(self) -> None:
+    def _factors(self, number: int, half: bool) -> int:
+        """First factor register of a chunk."""
+        return FIRST_FACTOR_REGISTER + (number * MAX_SLICES + half * self.half_words) * self.cfg.numbers_per_word
+
+    def _load_weights(self, half: bool) -> None:
         """All chunks of the filters, each when it has come; the copy three chunks ahead goes where the chunk before has been read."""
         for number, words in enumerate(self.chunks):
             loads = words * self.cfg.dot // BANK_BYTES
-            slot, first = number % _SLOTS, FIRST_FACTOR_REGISTER + number * MAX_SLICES * self.cfg.numbers_per_word
+            slot, first = number % _SLOTS, self._factors(number, half)
             self.text(f"    barrier.wait b{_WEIGHTS[slot]}",
                       *(f"    ld.v4 r{first + 4 * part}, ur{_LOCAL}:r{self.weight_place}:{self.slots[slot] + BANK_BYTES * part}"
                         for part in range(loads)))
@@ -474,11 +509,23 @@ class CompiledConvolutionKernel(Kernel):
                     self.text(f"    wait_thread {loads}")
                 self._copy_chunk(number + _SLOTS - 1)
 
+    def _load_next(self) -> None:
+        """Behind the first tile of some filters: the weights of the next ones come to the other half of the factor registers."""
+        text = self.text
+        text("    usetp.eq up2, {load}, 0", "    @up2 bra loaded", "    umov {load}, 0", "    usetp.le up2, {filters}, 1",
+             "    @up2 bra loaded", f"    uadd {{w}}, {{w}}, {self.cfg.threads * self.weight_pitch}", "    wait.thread")
+        self._copy_first_chunks()
+        text.select(("up4",), lambda half: self._load_weights(not half))
+        text("loaded:")
+
     def _next_filters(self) -> None:
         """Weights of the next filters, and where their results go."""
         text, threads, planes = self.text, self.cfg.threads, self.y_planes
-        text(f"    uadd {{w}}, {{w}}, {threads * self.weight_pitch}", "    wait.thread")
-        self._copy_first_chunks()
+        if self.halves:
+            text("    uxor {half}, {half}, 1", "    usetp.ne up4, {half}, 0", "    umov {load}, 1")
+        else:
+            text(f"    uadd {{w}}, {{w}}, {threads * self.weight_pitch}", "    wait.thread")
+            self._copy_first_chunks()
         if not self.pixel_rows:
             text(f"    uadd {{first_y}}, {{first_y}}, {threads // planes.vector * planes.pitch}")
             return
@@ -511,7 +558,7 @@ class CompiledConvolutionKernel(Kernel):
              "    @up2 umov {tile_left}, {left}", f"    usub {{left}}, {{left}}, {self.band_pixels}", "    umov {tile_y}, {row_y}",
              f"    uadd {{row_y}}, {{row_y}}, {self.band_pixels * self.pixel_pitch}")
 
-    def _tile(self, parity: bool) -> None:
+    def _tile(self, parity: bool, half: bool = False) -> None:
         """``mm`` of a tile; then the tile before is stored."""
         text, threads, offset = self.text, self.cfg.threads, self.offsets[parity]
         text(f"    segment.shared.b8.d1 ur{_BASES}, {{tile_bases}}", f"    ld.b32 r{offset}, ur{_BASES}:r{self.base_place}:0",
@@ -519,7 +566,7 @@ class CompiledConvolutionKernel(Kernel):
              f"    umov {{entry}}, {self.table}")
         kind, step = ("ow", MAX_SLICES) if self.by_word else ("ob", MAX_SLICES * self.cfg.dot)
         for number, words in enumerate(self.chunk_steps):
-            first = FIRST_FACTOR_REGISTER + number * MAX_SLICES * self.cfg.numbers_per_word
+            first = self._factors(number, half)
             text(f"    @p1 mm8{self._signs()}.k{words}.{kind}{'' if number else '.z'} r{parity * threads}, ur{_ENTRY}:rf{offset}:0, "
                  f"r{first}")
             if number + 1 < len(self.chunk_steps):

@@ -93,6 +93,22 @@ def test_other_lanes(config):
             compare(device, rng, ImageLayout(name), shape)
 
 
+@pytest.mark.parametrize("size, stride, channels", [((11, 8), (2, 2), 8), ((9, 6), (3, 1), 16), ((40, 20), (2, 3), 16)])
+def test_rows_that_no_filter_meets_are_left_out(size, stride, channels, hardware):
+    """Filters of one row with strides copy the rows that they meet, in one band and in several."""
+    shape, layout = Geometry(2, size, channels, 19, (1, 2), ((0, 0), (1, 0)), stride, (1, 1)), ImageLayout("NHWC")
+    assert plan(hardware.cfg, CompiledConvolutionProblem(shape, layout)).row_step == stride[0]
+    compare(hardware, np.random.default_rng(12), layout, shape)
+
+
+@pytest.mark.parametrize("channels, halves", [(8, True), (40, False)])
+def test_weights_have_two_places_or_one(channels, halves, hardware):
+    """Those of the next filters come beside the first tile, or when the last tile has left their registers."""
+    shape, layout = Geometry(1, (5, 5), channels, 37, (1, 3), ((0, 0), (1, 1)), (1, 1), (1, 1)), ImageLayout("NHWC")
+    assert plan(hardware.cfg, CompiledConvolutionProblem(shape, layout)).halves is halves
+    compare(hardware, np.random.default_rng(13), layout, shape)
+
+
 def test_auto_takes_what_is_expected_to_be_faster():
     rng = np.random.default_rng(11)
     x, w = rng.integers(-128, 128, (1, 56, 56, 3), np.int8), rng.integers(-128, 128, (32, 3, 7, 7), np.int8)
