@@ -236,7 +236,8 @@ def test_bench_of_configuration_without_tensors(capsys, what):
 
 def test_bench_conv(capsys):
     found = answer(capsys, "bench", "conv", "--quick", *GOLDEN)["rows"]
-    assert [(row["image"], row["checked"], row["cycles"]) for row in found] == [("8x8x16", True, None)]
+    assert [(row["image"], row["method"], row["checked"], row["cycles"]) for row in found] == [
+        ("8x8x16", method, True, None) for method in ("im2col", "compiled")]
 
 
 def test_bench_elaborate(capsys):
