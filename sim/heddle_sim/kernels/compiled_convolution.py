@@ -205,7 +205,7 @@ class CompiledConvolutionKernel(Kernel):
         self.staged_pixel = 4 * threads if self.pixel_rows else self.pixel_pitch        # bytes of a pixel in a block of the staging area
         # Blocks of channels begin in different banks.
         self.block_pitch = threads * self.staged_pixel + (0 if self.pixel_rows else max(self.staged_pixel, BANK_BYTES))
-        self.stage_bytes = round_up(self.block_pitch * (1 if self.pixel_rows else threads // planes.vector), 128)
+        self.stage_bytes = round_up(self.block_pitch * (1 if self.pixel_rows else threads // planes.vector), ROW_BYTES)
 
     def _place(self) -> None:
         """Shared memory, and the rows of a band."""
@@ -280,16 +280,17 @@ class CompiledConvolutionKernel(Kernel):
         axes[0] //= self.row_step
         block = 0 if problem.layout.channels_last else self._piece_pitch(self.rows)
         strides = ImageStrides(0, block, 1 if self.planes.vector > 1 else 0, tuple(axes), self.planes.vector)
-        one = replace(shape, images=1)
-        return compile_convolution(one, problem.layout, np.int8, "position" if self.by_word else "memory", strides, self.cfg.threads)
+        order = "position" if self.by_word else "memory"
+        made = compile_convolution(replace(shape, images=1), problem.layout, np.int8, order, strides, self.cfg.threads)
+        if made.mask_width > MASK_BITS:
+            raise UsageError(f"padding must leave at most {MASK_BITS} filter positions that some pixel lacks, not {made.mask_width}")
+        return made
 
     # -- operands ---------------------------------------------------------------------------
 
     def bases(self) -> np.ndarray:
         """Offset registers of the pixels, uint32 (bands, pixels of a band), relative to the place of the band."""
         made, threads = self.representation, self.cfg.threads
-        if made.mask_width > MASK_BITS:
-            raise UsageError(f"padding must leave at most {MASK_BITS} filter positions that some pixel lacks, not {made.mask_width}")
         width = self.band_tiles * threads
         table = np.zeros((self.bands, width), np.uint32)
         for band in range(self.bands):

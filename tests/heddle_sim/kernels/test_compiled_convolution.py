@@ -119,6 +119,16 @@ def test_auto_takes_what_is_expected_to_be_faster():
     assert first == second != third
 
 
+@pytest.mark.parametrize("channels, count, pads", [(4, 9, 8), (16, 3, 1), (200, 3, 1)])
+def test_auto_takes_im2col_where_offsets_cannot(channels, count, pads):
+    """Filters with too many positions in the padding, and with more elements than the memory has entries."""
+    rng, shape = np.random.default_rng(14), ((pads, pads),) * 2
+    x, w = rng.integers(-128, 128, (1, 12, 12, channels), np.int8), rng.integers(-128, 128, (5, channels, count, count), np.int8)
+    with Device(load_config("tiny"), "golden", memory_bytes=1 << 21) as device:
+        y, _ = device.conv(np.moveaxis(x, -1, 1), w, pads=pads)
+    assert np.array_equal(np.moveaxis(y, 1, -1), convolution(x, np.moveaxis(w, 1, -1), shape, (1, 1), (1, 1)))
+
+
 @pytest.mark.parametrize("config, changes, channels, options, says", [
     ("small", {}, 8, {}, "configuration small must have compiled_offsets for method \"compiled\", not 0"),
     ("quad", {}, 8, {}, "cores must be 1 for method \"compiled\", not 4"),
