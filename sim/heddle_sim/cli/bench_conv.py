@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from heddle.config import Config
+from heddle.errors import UsageError
 
+from ..compiled.geometry import Geometry
+from ..compiled.layout import ImageLayout
 from ..golden.convolution import convolution
 from .common import CommandFailed, print_rows
 
 if TYPE_CHECKING:
     from ..device.device import Device
 
-__all__ = ["CONVOLUTIONS", "SUITES", "conv_row", "print_conv", "scaled_to"]
+__all__ = ["CONVOLUTIONS", "SUITES", "conv_row", "layer_row", "print_conv", "scaled_to"]
 
 # x and w (rows and columns of images, channels; outputs, rows and columns of filters), padding, stride.
 CONVOLUTIONS = (
@@ -71,18 +74,40 @@ def conv_row(device: Device, image: tuple[int, int, int], filters: tuple[int, in
     what the lanes multiply when they never wait, with tiles and words that are not full. Raises ``CommandFailed`` when the result differs
     from numpy's."""
     whole, image = image[0], scaled_to(MOST_MACS, image, filters, pad, stride)
-    rng = np.random.default_rng(seed)
-    x, w = (rng.integers(-128, 128, shape, np.int8) for shape in ((1, *image), (*filters, image[-1])))
-    y, stats = device.conv(x, np.moveaxis(w, -1, 1), pads=pad, strides=stride, layout="NHWC", method=method)
-    if check:
-        expected = convolution(x, w, ((pad, pad),) * 2, (stride,) * 2, (1, 1))
-        if not np.array_equal(y, expected):
-            place = tuple(int(index) for index in np.argwhere(y != expected)[0])
-            raise CommandFailed(f"result must equal numpy's: y{list(place)} is {y[place]}, not {expected[place]} "
-                                f"(image={image} filters={filters} seed={seed}); please report it")
+    geometry = Geometry(1, image[:2], image[2], filters[0], filters[1:], ((pad, pad),) * 2, (stride,) * 2, (1, 1))
+    figures = _measured(device, geometry, ImageLayout("NHWC"), method, seed, check)
     return {"image": "x".join(map(str, image)), "filters": "x".join(map(str, filters)), "pad": pad, "stride": stride, "method": method,
             "scale": f"{image[0]} of {whole}", "bound": _bound(device.cfg, image, filters, pad, stride, method), "seed": seed,
-            "simulator": device.simulator} | stats.as_row() | {"checked": bool(check)}
+            "simulator": device.simulator} | figures
+
+
+def _measured(device: Device, geometry: Geometry, layout: ImageLayout, method: str, seed: int, check: bool) -> dict[str, Any]:
+    """Figures of one convolution of random integers. Raises ``CommandFailed`` when the result differs from numpy's."""
+    rng, shape = np.random.default_rng(seed), geometry
+    x, w = (rng.integers(-128, 128, sizes, np.int8) for sizes in (
+        (shape.images, *shape.size, shape.channels), (shape.outputs, shape.group_channels, *shape.filter)))
+    y, stats = device.conv(layout.from_channels_last(x), w, pads=shape.padding, strides=shape.stride, dilations=shape.dilation,
+                           group=shape.group, layout=layout.name, method=method)
+    if check:
+        parts = [convolution(*part, shape.padding, shape.stride, shape.dilation)
+                 for part in zip(np.split(x, shape.group, axis=-1), np.split(np.moveaxis(w, 1, -1), shape.group))]
+        found, expected = layout.to_channels_last(y, shape.outputs), np.concatenate(parts, axis=-1)
+        if not np.array_equal(found, expected):
+            place = tuple(int(index) for index in np.argwhere(found != expected)[0])
+            raise CommandFailed(f"result must equal numpy's: y{list(place)} is {found[place]}, not {expected[place]} "
+                                f"({shape} layout={layout.name} seed={seed}); please report it")
+    return stats.as_row() | {"checked": bool(check)}
+
+
+def layer_row(device: Device, geometry: Geometry, layout: ImageLayout, method: str, seed: int, check: bool) -> dict[str, Any]:
+    """Row of ``heddle run conv``: a layer of any layout. Raises ``CommandFailed`` when the result differs from numpy's."""
+    try:
+        figures = _measured(device, geometry, layout, method, seed, check)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    return {"layout": layout.name, "images": geometry.images, "size": "x".join(map(str, geometry.size)), "channels": geometry.channels,
+            "outputs": geometry.outputs, "filter": "x".join(map(str, geometry.filter)), "group": geometry.group, "method": method,
+            "seed": seed, "simulator": device.simulator} | figures
 
 
 def _bound(cfg: Config, image: tuple[int, int, int], filters: tuple[int, int, int], pad: int, stride: int, method: str) -> float:

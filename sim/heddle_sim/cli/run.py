@@ -1,6 +1,7 @@
-"""Run something on the device: a matrix product of random integers, or a program.
+"""Run something on the device: a matrix product or a convolution of random integers, or a program.
 
 heddle run matmul --m 64 --n 64 --k 64
+heddle run conv --size 28,28 --channels 64 --outputs 64 --filter 3,3 --pads 1
 heddle run program FILE --uniform 0=0x1000 --uniform 1=16
 """
 
@@ -9,12 +10,18 @@ import argparse
 from heddle.constants import UNIFORM_REGISTERS
 from heddle.errors import UsageError
 
+from ..compiled.geometry import Geometry
+from ..compiled.layout import LAYOUTS, ImageLayout
+from ..device.convolution import METHODS
+from .bench_conv import layer_row
 from .bench_gemm import gemm_row, print_gemm
+from .bench_rnn_verb import numbers
 from .common import (
     add_config,
     add_device,
     add_json,
     configuration,
+    from_zero,
     open_device,
     positive,
     print_rows,
@@ -36,12 +43,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     matmul.add_argument("--seed", type=seed, default=0, help="of the operands and of the memory (default 0)")
     matmul.add_argument("--no-check", action="store_true", help="do not compare with numpy")
+    _add_conv(what.add_parser("conv", help="one convolution, compared with numpy"))
     program = what.add_parser("program", help="a program, its text or what heddle asm wrote")
     program.add_argument("file")
     program.add_argument(
         "--uniform", action="append", default=[], metavar="NUMBER=VALUE", help="set a uniform register; repeatable"
     )
-    for parser in (matmul, program):
+    for parser in (matmul, what.choices["conv"], program):
         add_config(parser)
         add_device(parser)
         add_json(parser)
@@ -56,9 +64,40 @@ def execute(options: argparse.Namespace) -> None:
         if options.what == "program":
             row = {"program": options.file} | device.run(program, uniform).as_row()
             print_rows(options, "program", cfg.name, [row], {"program": None, "cycles": None})
+        elif options.what == "conv":
+            row = layer_row(device, *_layer(options), options.method, options.seed, not options.no_check)
+            print_rows(options, "conv", cfg.name, [row], dict.fromkeys(
+                ("layout", "size", "channels", "outputs", "filter", "group", "method", "cycles", "macs", "utilization", "checked")))
         else:
             row = gemm_row(device, options.m, options.n, options.k, options.dtype, options.seed, not options.no_check)
             print_gemm(options, "matmul", cfg, [row])
+
+
+def _add_conv(conv: argparse.ArgumentParser) -> None:
+    for name, meaning in (("size", "of an image, as 28,28: one to three axes"), ("filter", "sizes of a filter, as 3,3")):
+        conv.add_argument(f"--{name}", type=numbers, required=True, help=meaning)
+    for name, meaning in (("channels", "of an image"), ("outputs", "filters")):
+        conv.add_argument(f"--{name}", type=positive, required=True, help=meaning)
+    for name, meaning in (("images", "images"), ("strides", "of all axes"), ("dilations", "of all axes"), ("group", "groups of channels")):
+        conv.add_argument(f"--{name}", type=positive, default=1, help=f"{meaning} (default 1)")
+    conv.add_argument("--pads", type=from_zero, default=0, help="zeros around an image, at each side (default 0)")
+    conv.add_argument("--layout", choices=LAYOUTS, default="NCHW", help="of x and the result (default NCHW)")
+    conv.add_argument("--method", choices=METHODS, default="auto", help="how x is found (default auto)")
+    conv.add_argument("--seed", type=seed, default=0, help="of the operands and of the memory (default 0)")
+    conv.add_argument("--no-check", action="store_true", help="do not compare with numpy")
+
+
+def _layer(options: argparse.Namespace) -> tuple[Geometry, ImageLayout]:
+    spatial = len(options.size)
+    if len(options.filter) != spatial or spatial > 3:
+        raise UsageError(f"--filter must have as many numbers as --size, one to three, not {options.filter}")
+    try:
+        geometry = Geometry(options.images, tuple(options.size), options.channels, options.outputs, tuple(options.filter),
+                            ((options.pads, options.pads),) * spatial, (options.strides,) * spatial, (options.dilations,) * spatial,
+                            options.group)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    return geometry, ImageLayout.of(options.layout, spatial)
 
 
 def _uniform(texts: list[str]) -> dict[int, int]:

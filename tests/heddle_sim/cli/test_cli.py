@@ -240,6 +240,18 @@ def test_bench_conv(capsys):
         ("8x8x16", method, True, None) for method in ("im2col", "compiled")]
 
 
+def test_run_conv(capsys):
+    """A layer of any layout, by each method; what is wrong is one line."""
+    words = ["run", "conv", "--size", "9,8", "--channels", "4", "--outputs", "6", "--filter", "3,2", "--pads", "1", "--group", "2", *GOLDEN]
+    for method, layout in (("compiled", "NCHWc4"), ("im2col", "NHWC"), ("auto", "CNHW")):
+        (row,) = answer(capsys, *words, "--method", method, "--layout", layout)["rows"]
+        assert row["checked"] and row["layout"] == layout and row["macs"] == 9 * 9 * 6 * 2 * 6 * 1 * (row["images"])
+    for more, says in ((["--filter", "3"], "--filter must have as many numbers as --size"), (["--group", "3"], "group must divide"),
+                       (["--filter", "30,30"], "filters of w must fit the padded size")):
+        code, out, err = call(capsys, *words, *more)
+        assert code == 2 and not out and says in err
+
+
 def test_bench_elaborate(capsys):
     (row,) = answer(capsys, "bench", "elaborate", "--unit", "alu", "--config", "tiny")["rows"]
     assert row["elaborate_seconds"] > 0 and row["modules"] >= 1 and row["verilog_bytes"] > 1000
