@@ -351,8 +351,12 @@ async def compiled_offsets(dut, stalls):
             values |= {"base": random.choice([size, size - cfg.dot, 1, (1 << 32) - 16, (1 << OFFSET_BITS) - size // 4])}
         elif kind == 2:
             values |= {"pitch": values["pitch"] >> OFFSET_BITS << OFFSET_BITS | random.choice([size, size - 1, 1, (1 << OFFSET_BITS) - 1])}
+        elif kind == 3:     # columns beyond r255
+            values |= {"product": PRODUCT_REGISTERS - random.randrange(1, 4), "columns": np.ones(cfg.threads, bool)}
         if number % 3 == 0:
             bench.issue(work.refill())
+        if number % 10 == 5:        # loads of entries that end with an error
+            bench.issue(MatrixOperation(**vars(work.refill()) | {"base": random.choice([1, size, size - cfg.dot, (1 << 32) - 8])}))
         bench.issue(MatrixOperation(**values))
     await bench.idle()
     assert bench.error_codes >= {ErrorCode.OFFSET_RANGE, ErrorCode.OUT_OF_RANGE, ErrorCode.MISALIGNED}
