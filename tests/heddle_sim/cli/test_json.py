@@ -22,6 +22,7 @@ CALLS = {
     "asm": ("{folder}/program.s --config tiny", "tiny"),
     "disasm": ("{folder}/program.hex", None),
     "run matmul": (f"--m 2 --n 3 --k 4 {GOLDEN}", "tiny"),
+    "run conv": (f"--size 5,4 --channels 3 --outputs 2 --filter 3,2 {GOLDEN}", "tiny"),
     "run program": (f"{{folder}}/program.s {GOLDEN}", "tiny"),
     "bench gemm": (f"--m 2 --n 3 --k 4 {GOLDEN}", "tiny"),
     "bench merge": ("--config base --simulator golden", "base"),
