@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from heddle.config import Config
-from heddle.errors import UsageError
 
 from ..compiled.geometry import Geometry
 from ..compiled.layout import ImageLayout
@@ -18,7 +17,7 @@ from .common import CommandFailed, print_rows
 if TYPE_CHECKING:
     from ..device.device import Device
 
-__all__ = ["CONVOLUTIONS", "SUITES", "conv_row", "layer_row", "print_conv", "scaled_to"]
+__all__ = ["CONVOLUTIONS", "SUITES", "conv_row", "layer_row", "print_conv"]
 
 # x and w (rows and columns of images, channels; outputs, rows and columns of filters), padding, stride.
 CONVOLUTIONS = (
@@ -54,7 +53,7 @@ SUITES = {"list": CONVOLUTIONS, "resnet50": _resnet50()}
 MOST_MACS = 130_000_000         # of a row: more take over a minute to simulate
 
 
-def scaled_to(most: int, image: tuple[int, int, int], filters: tuple[int, int, int], pad: int, stride: int) -> tuple[int, int, int]:
+def _scaled_to(most: int, image: tuple[int, int, int], filters: tuple[int, int, int], pad: int, stride: int) -> tuple[int, int, int]:
     """The image with as many rows as leave at most ``most`` multiply-accumulates; channels, filters and stride are kept."""
     rows, columns, channels = image
     outputs, high, wide = filters
@@ -73,7 +72,7 @@ def conv_row(device: Device, image: tuple[int, int, int], filters: tuple[int, in
     """A benchmark row of one image, with fewer rows where it has over ``MOST_MACS`` (``scale``: rows of rows). ``bound``: useful part of
     what the lanes multiply when they never wait, with tiles and words that are not full. Raises ``CommandFailed`` when the result differs
     from numpy's."""
-    whole, image = image[0], scaled_to(MOST_MACS, image, filters, pad, stride)
+    whole, image = image[0], _scaled_to(MOST_MACS, image, filters, pad, stride)
     geometry = Geometry(1, image[:2], image[2], filters[0], filters[1:], ((pad, pad),) * 2, (stride,) * 2, (1, 1))
     figures = _measured(device, geometry, ImageLayout("NHWC"), method, seed, check)
     return {"image": "x".join(map(str, image)), "filters": "x".join(map(str, filters)), "pad": pad, "stride": stride, "method": method,
@@ -89,9 +88,8 @@ def _measured(device: Device, geometry: Geometry, layout: ImageLayout, method: s
     y, stats = device.conv(layout.from_channels_last(x), w, pads=shape.padding, strides=shape.stride, dilations=shape.dilation,
                            group=shape.group, layout=layout.name, method=method)
     if check:
-        parts = [convolution(*part, shape.padding, shape.stride, shape.dilation)
-                 for part in zip(np.split(x, shape.group, axis=-1), np.split(np.moveaxis(w, 1, -1), shape.group))]
-        found, expected = layout.to_channels_last(y, shape.outputs), np.concatenate(parts, axis=-1)
+        expected = convolution(x, np.moveaxis(w, 1, -1), shape.padding, shape.stride, shape.dilation, shape.group)
+        found = layout.to_channels_last(y, shape.outputs)
         if not np.array_equal(found, expected):
             place = tuple(int(index) for index in np.argwhere(found != expected)[0])
             raise CommandFailed(f"result must equal numpy's: y{list(place)} is {found[place]}, not {expected[place]} "
@@ -101,10 +99,7 @@ def _measured(device: Device, geometry: Geometry, layout: ImageLayout, method: s
 
 def layer_row(device: Device, geometry: Geometry, layout: ImageLayout, method: str, seed: int, check: bool) -> dict[str, Any]:
     """Row of ``heddle run conv``: a layer of any layout. Raises ``CommandFailed`` when the result differs from numpy's."""
-    try:
-        figures = _measured(device, geometry, layout, method, seed, check)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
+    figures = _measured(device, geometry, layout, method, seed, check)
     return {"layout": layout.name, "images": geometry.images, "size": "x".join(map(str, geometry.size)), "channels": geometry.channels,
             "outputs": geometry.outputs, "filter": "x".join(map(str, geometry.filter)), "group": geometry.group, "method": method,
             "seed": seed, "simulator": device.simulator} | figures

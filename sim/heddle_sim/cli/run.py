@@ -91,12 +91,9 @@ def _layer(options: argparse.Namespace) -> tuple[Geometry, ImageLayout]:
     spatial = len(options.size)
     if len(options.filter) != spatial or spatial > 3:
         raise UsageError(f"--filter must have as many numbers as --size, one to three, not {options.filter}")
-    try:
-        geometry = Geometry(options.images, tuple(options.size), options.channels, options.outputs, tuple(options.filter),
-                            ((options.pads, options.pads),) * spatial, (options.strides,) * spatial, (options.dilations,) * spatial,
-                            options.group)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
+    geometry = Geometry(options.images, tuple(options.size), options.channels, options.outputs, tuple(options.filter),
+                        ((options.pads, options.pads),) * spatial, (options.strides,) * spatial, (options.dilations,) * spatial,
+                        options.group)
     return geometry, ImageLayout.of(options.layout, spatial)
 
 

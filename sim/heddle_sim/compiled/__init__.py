@@ -1,16 +1,8 @@
 """Statically compiled representation of a convolution: where each thread finds its elements of x, made before the run [S2]."""
 
-import importlib
+from .geometry import Geometry
+from .layout import LAYOUTS, ImageLayout
+from .order import line_fetches
+from .representation import Representation, compile_convolution
 
-_PLACES = {
-    "Geometry": "geometry", "ImageLayout": "layout", "LAYOUTS": "layout", "Representation": "representation", "compile_convolution":
-    "representation", "line_fetches": "order",
-}
-__all__ = sorted(_PLACES)
-
-
-def __getattr__(name: str) -> object:
-    if name not in _PLACES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(f".{_PLACES[name]}", __name__), name)
-    return value
+__all__ = ["LAYOUTS", "Geometry", "ImageLayout", "Representation", "compile_convolution", "line_fetches"]

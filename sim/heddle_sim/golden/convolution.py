@@ -8,27 +8,33 @@ __all__ = ["convolution"]
 
 
 def convolution(x: np.ndarray, w: np.ndarray, padding: Sequence[tuple[int, int]], stride: Sequence[int],
-                dilation: Sequence[int]) -> np.ndarray:
+                dilation: Sequence[int], group: int = 1) -> np.ndarray:
     """Convolution of integers modulo 2**32.
 
-    y[n, p…, k] = sum over filter positions r… and channels c of x[n, p·stride + r·dilation - padding…, c] · w[k, r…, c].
+    y[n, p…, k] = sum over filter positions r… and channels c of x[n, p·stride + r·dilation - padding…, c] · w[k, r…, c], where c are the
+    channels of the group of output k.
 
     Parameters
     ----------
     x : integer array (N, [D, [H,]] W, C)
         Input.
-    w : integer array (K, [T, [R,]] S, C)
+    w : integer array (K, [T, [R,]] S, C / group)
         Filters.
     padding : sequence of (int, int)
         Zeros at begin and end of each spatial axis, outermost first.
     stride, dilation : sequence of int
         One for each spatial axis, outermost first.
+    group : int
+        Output k sees the channels of group k div (K / group).
 
     Returns
     -------
     int32 array (N, …, K)
         Sums.
     """
+    if group > 1:
+        parts = zip(np.split(x, group, axis=-1), np.split(w, group))
+        return np.concatenate([convolution(*part, padding, stride, dilation) for part in parts], axis=-1)
     spatial = x.ndim - 2
     padded = np.pad(x.astype(np.int64), ((0, 0), *padding, (0, 0)))
     sizes = [(padded.shape[1 + d] - (w.shape[1 + d] - 1) * dilation[d] - 1) // stride[d] + 1 for d in range(spatial)]
