@@ -16,7 +16,7 @@ __all__ = [
     "shared_write_layout", "SharedReadPort", "SharedWritePort", "GlobalPort",
     "ThreadKind", "thread_operation_layout", "matrix_operation_layout", "copy_operation_layout", "CopyKind",
     "row_operation_layout", "RegisterPort", "MemoryPort", "read_request_layout", "read_data_layout", "write_request_layout",
-    "write_data_layout", "write_response_layout", "barrier_arrival_layout", "OffsetReadPort", "word_number_bits",
+    "write_data_layout", "write_response_layout", "barrier_arrival_layout", "OffsetReadPort", "column_fields", "word_number_bits",
 ]
 
 PC_BITS = 12                # bits of a program counter in error reports, for every configuration
@@ -207,6 +207,16 @@ def word_number_bits(cfg):
     return max(cfg.factor_address_bits, (cfg.offset_words - 1).bit_length() if cfg.compiled_offsets else 0)
 
 
+def column_fields(cfg):
+    """Fields of an operation of the matrix unit that say how it finds its columns of B; none without the parameters.
+
+    ``transpose``: B is stored in rows of k, ``pitch`` bytes apart; slices outermost. ``compiled``: addresses by entries, ``pitch`` is a
+    ``uniform_layout``. ``fill``: words go to the compiled-offset memory, from ``factor_word`` on.
+    """
+    return ({"transpose": 1} if cfg.transpose else {}) | ({"compiled": OffsetEntry, "fill": 1} if cfg.compiled_offsets else {}) | (
+        {"pitch": 32} if cfg.transpose or cfg.compiled_offsets else {})
+
+
 def matrix_operation_layout(cfg):
     """Operation of the matrix unit, one ``mm`` or ``offsets``; column and lane masks are captured at issue. ``swizzle`` is a
     ``swizzle_field``.
@@ -231,11 +241,7 @@ def matrix_operation_layout(cfg):
         "kb_destination": 2,
         "lane_sum": 1,                              # all PEs share a dot product; without ka and kb
         "int16": 1,                                 # elements of 16 bits, else of 8
-        # B is stored in rows of k, ``pitch`` bytes apart; slices outermost
-        **({"transpose": 1} if cfg.transpose else {}),
-        # ``compiled``: addresses by entries, ``pitch`` is a ``uniform_layout``; ``fill``: words for the offset memory, from ``factor_word``
-        **({"compiled": OffsetEntry, "fill": 1} if cfg.compiled_offsets else {}),
-        **({"pitch": 32} if cfg.transpose or cfg.compiled_offsets else {}),
+        **column_fields(cfg),
         "pc": PC_BITS,
     })
 

@@ -8,13 +8,13 @@ from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from ..constants import PRODUCT_REGISTERS, ROW_BYTES
-from ..interfaces.layouts import PC_BITS, ErrorStream, word_number_bits
+from ..interfaces.layouts import PC_BITS, ErrorStream, column_fields, word_number_bits
 from ..isa.compiled_offsets import ALWAYS, OFFSET_BITS, OffsetEntry, base_layout, entry_layout, uniform_layout
 from ..isa.error_codes import ErrorCode
 from ..lib.onehot import any_of, select_one_hot
 from ..lib.swizzle import swizzle_bits, swizzled
 from ..parameters.matrix import MatrixParameters
-from .layouts import PIECE_BITS, group_layout, has_item, merge_layout, optional_fields, slots_layout
+from .layouts import PIECE_BITS, group_layout, has_item, merge_layout, slots_layout
 from .merges import slot_place
 from .offset_memory import entries_together
 
@@ -97,7 +97,7 @@ class AddressGenerator(Component):
         passed_on = {"last": 1, "complete": 1, "zero": 1, "lanes": self.cfg.threads, "a_signed": 1, "b_signed": 1, "int16": 1, "swapped": 1,
                      "pc": PC_BITS, "used": columns, "extra": 2, "lanes_b": 3, "merge": merge_layout(self.cfg),
                      "factor_word": word_number_bits(self.cfg), "product": 9, "swizzle": swizzle_bits(self.cfg),
-                     **optional_fields(self.cfg)}
+                     **column_fields(self.cfg)}
         entries = entries_together(self.cfg) if self.cfg.compiled_offsets else 0
         based_layout = data.StructLayout({
             **passed_on, "offset": data.ArrayLayout(32, columns), "base": 32, "element_shift": 3, "inner": 1,

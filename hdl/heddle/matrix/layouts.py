@@ -5,21 +5,14 @@ from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES, BANKS
 from ..datapath.layouts import step_layout
-from ..interfaces.layouts import PC_BITS, word_number_bits
-from ..isa.compiled_offsets import OffsetEntry
+from ..interfaces.layouts import PC_BITS, column_fields, word_number_bits
 from ..lib.swizzle import swizzle_bits
 from .merges import COLUMN_MODES, POSITIONS_A
 
-__all__ = ["PIECE_BITS", "entry_fields", "group_layout", "has_item", "merge_layout", "optional_fields", "pick_layout", "slots_layout",
-           "walked_layout", "word_request_layout"]
+__all__ = ["PIECE_BITS", "entry_fields", "group_layout", "has_item", "merge_layout", "pick_layout", "slots_layout", "walked_layout",
+           "word_request_layout"]
 
 PIECE_BITS = exact_log2(BANK_BYTES)
-
-
-def optional_fields(cfg):
-    """Fields for transposed B and compiled offsets; none without the parameters."""
-    return ({"transpose": 1} if cfg.transpose else {}) | ({"compiled": OffsetEntry, "fill": 1} if cfg.compiled_offsets else {}) | (
-        {"pitch": 32} if cfg.transpose or cfg.compiled_offsets else {})
 
 
 def entry_fields(cfg):
@@ -41,7 +34,7 @@ def _passed_on(cfg):
         "swapped": 1,                               # second pass of 16-bit elements
         "swizzle": swizzle_bits(cfg),
         "pc": PC_BITS,
-        **optional_fields(cfg),
+        **column_fields(cfg),
     }
 
 

@@ -7,11 +7,11 @@ from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
-from ..interfaces.layouts import OffsetReadPort, matrix_operation_layout
+from ..interfaces.layouts import OffsetReadPort, column_fields, matrix_operation_layout
 from ..isa.encoding import LoopOrder
 from ..lib.onehot import any_of, at_most_one
 from ..parameters.matrix import MatrixParameters
-from .layouts import optional_fields, walked_layout
+from .layouts import walked_layout
 from .merges import COLUMN_MODES, POSITIONS_A, column_modes, column_place, one_word, position_steps
 
 __all__ = ["LoopSequencer"]
@@ -281,7 +281,7 @@ class LoopSequencer(Component):
                 output.int16.eq(operation.int16 if self.cfg.mm16 else 0),
             ]
             for name in ("base", "element_shift", "swizzle", "product", "factor_word", "lanes", "a_signed", "b_signed", "ka", "kb",
-                         "kb_destination", "lane_sum", "pc", *optional_fields(self.cfg)):
+                         "kb_destination", "lane_sum", "pc", *column_fields(self.cfg)):
                 m.d.sync += getattr(output, name).eq(getattr(operation, name))
             if self.cfg.fetch_slots == 1:
                 m.d.sync += output.single.eq(self._single(operation, walked["fetched"]) | present.empty | self.stop)

@@ -4,9 +4,10 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
 
+from ..interfaces.layouts import column_fields
 from ..lib.onehot import any_of, at_most_one
 from ..parameters.matrix import MatrixParameters
-from .layouts import group_layout, optional_fields, walked_layout
+from .layouts import group_layout, walked_layout
 from .merges import COLUMN_MODES, POSITIONS_A, column_place, columns_together, one_hot_lanes_b, one_word
 
 __all__ = ["MergeSplit"]
@@ -108,7 +109,7 @@ class MergeSplit(Component):
             for lane in range(self.cfg.threads):
                 m.d.sync += output.lanes[lane].eq(self._step.lanes[lane] & (~self._step.lane_sum | (self._step.quad == lane // 4)))
             for name in ("zero", "a_signed", "b_signed", "int16", "swapped", "pc", "slice", "base", "element_shift", "swizzle",
-                         "product", "factor_word", *optional_fields(self.cfg)):
+                         "product", "factor_word", *column_fields(self.cfg)):
                 m.d.sync += getattr(output, name).eq(getattr(self._step, name))
         return m
 
