@@ -70,6 +70,11 @@ class Geometry:
     def macs(self) -> int:
         return self.pixels * self.outputs * self.positions * self.group_channels
 
+    @property
+    def masked_positions(self) -> int:
+        """Filter positions, of all axes together, that lie in the padding for some pixel of the result."""
+        return sum(not self.axis_valid(axis, position).all() for axis, count in enumerate(self.filter) for position in range(count))
+
     def axis_place(self, axis: int, position: int) -> np.ndarray:
         """Coordinates of x along an axis that the pixels of the result meet at a position of the filter; some lie in the padding."""
         return (np.arange(self.result[axis]) * self.stride[axis] + position * self.dilation[axis] - self.padding[axis][0])

@@ -63,11 +63,6 @@ class Representation:
         """The offsets as the distances by which a running address advances [S2.3]."""
         return np.diff(self.offsets, prepend=0)
 
-    @property
-    def mask_width(self) -> int:
-        """Bits of ``masks`` that are used."""
-        return int(self.mask_bits.max(initial=ALWAYS)) + 1
-
     def group_offsets(self, group: int) -> np.ndarray:
         """The offsets of a group of channels. A group that begins within a block of channels has other distances than the first."""
         channels = self.elements // self.geometry.positions

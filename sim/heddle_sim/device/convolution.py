@@ -114,8 +114,7 @@ def convolve(device: Host, x: ArrayLike, w: ArrayLike, *, strides: int | Sequenc
     if method == "compiled" or (method == "auto" and _compiled_is_faster(device.cfg, geometry, image_layout, Elements.of(x, w))):
         return compiled_convolution(device, x, w, geometry, image_layout, 0)
     last = image_layout.to_channels_last(x, geometry.channels)
-    shape = ConvolutionShape(geometry.images, geometry.size, geometry.group_channels, geometry.outputs // group, geometry.filter,
-                             geometry.padding, geometry.stride, geometry.dilation)
+    shape = ConvolutionShape.of_group(geometry)
     filters = np.ascontiguousarray(np.moveaxis(w, 1, -1))
     runs = [_run(device, shape, *operands) for operands in zip(np.split(last, group, axis=-1), np.split(filters, group))]
     y, stats = np.concatenate([y for y, _ in runs], axis=-1), reduce(add, (stats for _, stats in runs))
@@ -128,10 +127,8 @@ def _compiled_is_faster(cfg: Config, geometry: Geometry, layout: ImageLayout, el
         compiled = CompiledConvolutionKernel.estimate(cfg, CompiledConvolutionProblem(geometry, layout, 0, elements)) * geometry.images
     except (UsageError, Unfit):
         return False
-    shape = ConvolutionShape(geometry.images, geometry.size, geometry.group_channels, geometry.outputs // geometry.group, geometry.filter,
-                             geometry.padding, geometry.stride, geometry.dilation)
     try:
-        return compiled <= ConvolutionKernel.estimate(cfg, ConvolutionProblem(shape, elements))
+        return compiled <= ConvolutionKernel.estimate(cfg, ConvolutionProblem(ConvolutionShape.of_group(geometry), elements))
     except (UsageError, Unfit):
         return True
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import prod
 from typing import Self
 
@@ -28,11 +29,13 @@ from ..compiled.representation import ALWAYS, Representation, compile_convolutio
 from .kernel import Kernel
 from .parts.fitting import Region, Unfit, check_regions
 from .parts.launch import Launch
+from .parts.merges import write_scaled
+from .parts.planes import Planes
 from .parts.text import KernelText
 from .parts.tiling import MAX_SLICES, round_up
 from .problem import Elements, Operands, Problem
 
-__all__ = ["CompiledConvolutionKernel", "CompiledConvolutionProblem", "Planes"]
+__all__ = ["CompiledConvolutionKernel", "CompiledConvolutionProblem"]
 
 _SLOTS = 4                                  # of chunks of weights in shared memory
 _SLABS, _WEIGHTS, _TABLE = (0, 1), (2, 3, 4, 5), 6      # barriers
@@ -71,36 +74,6 @@ class CompiledConvolutionProblem(Problem):
         return self.geometry.macs // self.geometry.group // self.geometry.images
 
 
-@dataclass(frozen=True)
-class Planes:
-    """How images lie in memory: ``count`` planes each, without gaps within, ``pitch`` bytes apart; images are ``image`` bytes apart. Both
-    are multiples of 16.
-
-    A plane has all channels (channels last), or a block of ``vector`` channels. ``row_bytes``: of its outermost spatial axis.
-    """
-
-    count: int
-    pitch: int
-    image: int
-    row_bytes: int
-    vector: int
-
-    @classmethod
-    def of(cls, layout: ImageLayout, images: int, channels: int, size: tuple[int, ...], itemsize: int) -> Planes:
-        """Of the images of a layout."""
-        vector = channels if layout.channels_last else layout.vector
-        count, nbytes = -(-channels // vector), vector * prod(size) * itemsize
-        plane = round_up(nbytes, BANK_BYTES)
-        if layout.name.startswith("C"):         # planes of all images lie between those of two channels
-            return cls(count, images * plane, plane, nbytes // size[0], vector)
-        return cls(count, plane, count * plane, nbytes // size[0], vector)
-
-    @property
-    def plane(self) -> int:
-        """Bytes of a plane, filled up to a multiple of 16."""
-        return min(self.pitch, self.image)
-
-
 class CompiledConvolutionKernel(Kernel):
     """``mm`` with compiled offsets for a ``CompiledConvolutionProblem``. Operands: ``a`` the first plane of the group's channels, ``b`` the
     ``table`` of the kernel with the weights behind it, ``c`` the first plane of the result.
@@ -136,6 +109,8 @@ class CompiledConvolutionKernel(Kernel):
             if value > most:
                 raise UsageError(f"{name} must be at least {value} for {shape.group_channels * shape.positions} elements of a filter with "
                                  f"layout {layout.name}, not {most}")
+        if shape.masked_positions > MASK_BITS:
+            raise UsageError(f"padding must leave at most {MASK_BITS} filter positions that some pixel lacks, not {shape.masked_positions}")
         # Places of the bases of pixels, in granules of their own.
         self.offsets = [FIRST_FACTOR_REGISTER + (cfg.factor_words - parity * granule) * cfg.numbers_per_word - 1 for parity in range(2)]
         # Words of neighbouring pixels lie in different banks, so that copies pass between them.
@@ -149,7 +124,6 @@ class CompiledConvolutionKernel(Kernel):
         self.halves = whole < 2 and self.filter_tiles > 1 and self.words <= self.half_words
         self._result()
         self._place()
-        self.representation = self._compile()
         self.text = KernelText(self._names())
 
     @classmethod
@@ -213,10 +187,9 @@ class CompiledConvolutionKernel(Kernel):
         self.chunk_pitch = MAX_SLICES * cfg.dot + BANK_BYTES
         self.slot_bytes = cfg.threads * self.chunk_pitch
         self.table_bytes = ROW_BYTES + 4 * self.entry_count        # first the padding: a row, which no swizzle leaves
-        place, self.stages = 0, (0, self.stage_bytes)
-        place += 2 * self.stage_bytes
-        self.slots = tuple(place + number * self.slot_bytes for number in range(_SLOTS))
-        self.table = round_up(place + _SLOTS * self.slot_bytes, ROW_BYTES)
+        self.stages, slots = (0, self.stage_bytes), 2 * self.stage_bytes
+        self.slots = tuple(slots + number * self.slot_bytes for number in range(_SLOTS))
+        self.table = round_up(slots + _SLOTS * self.slot_bytes, ROW_BYTES)
         self.slab = round_up(self.table + self.table_bytes, ROW_BYTES)
         room = cfg.shared_bytes - self.slab
         whole = shape.result[0]
@@ -269,7 +242,8 @@ class CompiledConvolutionKernel(Kernel):
         blocks = self._piece_bytes(rows) // BANK_BYTES
         return (blocks | 1) * BANK_BYTES
 
-    def _compile(self) -> Representation:
+    @cached_property
+    def representation(self) -> Representation:
         """Addresses in the first place of bands."""
         shape, problem = self.problem.geometry, self.problem
         axes: list[int] = []
@@ -281,10 +255,7 @@ class CompiledConvolutionKernel(Kernel):
         block = 0 if problem.layout.channels_last else self._piece_pitch(self.rows)
         strides = ImageStrides(0, block, 1 if self.planes.vector > 1 else 0, tuple(axes), self.planes.vector)
         order = "position" if self.by_word else "memory"
-        made = compile_convolution(replace(shape, images=1), problem.layout, np.int8, order, strides, self.cfg.threads)
-        if made.mask_width > MASK_BITS:
-            raise UsageError(f"padding must leave at most {MASK_BITS} filter positions that some pixel lacks, not {made.mask_width}")
-        return made
+        return compile_convolution(replace(shape, images=1), problem.layout, np.int8, order, strides, self.cfg.threads)
 
     # -- operands ---------------------------------------------------------------------------
 
@@ -431,17 +402,16 @@ class CompiledConvolutionKernel(Kernel):
 
     def _prologue(self) -> None:
         text, cfg = self.text, self.cfg
-        # Registers behind those of two tiles.
+        # Registers behind those of two tiles; two for ``term``.
         first = 2 * cfg.threads
-        self.tid, self.place, self.weight_place, self.base_place, self.scratch, self.term, self.within = range(first, first + 7)
+        self.tid, self.place, self.weight_place, self.base_place, self.within, self.term = range(first, first + 6)
         text(f"    umov {{bases_to}}, {self.table}", f"    barrier.expect b{_TABLE}, {self.table_bytes}",
              f"    copy_block.shared.global {{bases_to}}, {{table}}, {self.table_bytes // BANK_BYTES}, b{_TABLE}")
         self._copy_first_chunks()
         self._copy_band(False)
         text(*(f"    usetp.ne {predicate}, {{x}}, {{x}}" for predicate in ("up0", "up1", "up3", "up4")),
-             f"    segment.shared.b8.d1 ur{_LOCAL}, 0", f"    mov r{self.tid}, %tid", f"    shl r{self.base_place}, r{self.tid}, 2",
-             f"    mov r{self.weight_place}, r{self.tid}")
-        self._scale(self.weight_place, self.chunk_pitch)
+             f"    segment.shared.b8.d1 ur{_LOCAL}, 0", f"    mov r{self.tid}, %tid", f"    shl r{self.base_place}, r{self.tid}, 2")
+        write_scaled(text, self.weight_place, self.tid, 1, self.chunk_pitch, self.term)
         self._place_of_lane()
         text(f"    mov r{self.offsets[0]}, 0", f"    barrier.wait b{_TABLE}")
         fills = 4 * self.entry_count // cfg.dot
@@ -463,17 +433,9 @@ class CompiledConvolutionKernel(Kernel):
             text(f"    shl r{place}, r{place}, 2")
             return
         vector = self.y_planes.vector
-        text(f"    and r{self.within}, r{place}, {vector - 1}", f"    shl r{self.within}, r{self.within}, 2",
-             f"    shr r{place}, r{place}, {vector.bit_length() - 1}")
-        self._scale(place, self.block_pitch)
+        text(f"    and r{self.within}, r{place}, {vector - 1}", f"    shl r{self.within}, r{self.within}, 2")
+        write_scaled(text, place, place, vector, self.block_pitch, self.term)
         text(f"    add r{place}, r{place}, r{self.within}")
-
-    def _scale(self, register: int, factor: int) -> None:
-        """Multiply a small register by a constant, by shifts."""
-        first, *others = [bit for bit in range(factor.bit_length()) if factor >> bit & 1]
-        self.text(f"    mov r{self.scratch}, r{register}", f"    shl r{register}, r{self.scratch}, {first}")
-        for bit in others:
-            self.text(f"    shl r{self.term}, r{self.scratch}, {bit}", f"    add r{register}, r{register}, r{self.term}")
 
     # -- weights ----------------------------------------------------------------------------
 

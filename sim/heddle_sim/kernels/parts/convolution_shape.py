@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from math import prod
+from typing import Self
 
 import numpy as np
 from heddle.constants import BANK_BYTES
@@ -26,6 +27,12 @@ class ConvolutionShape(Geometry):
         for reach in self.reach:
             if reach > most:
                 raise UsageError(f"(filter - 1) * dilations must be at most {most} with {self.spatial} spatial axes, not {reach}")
+
+    @classmethod
+    def of_group(cls, geometry: Geometry) -> Self:
+        """Of one group of channels."""
+        return cls(geometry.images, geometry.size, geometry.group_channels, geometry.outputs // geometry.group, geometry.filter,
+                   geometry.padding, geometry.stride, geometry.dilation)
 
     @property
     def lower_corner(self) -> tuple[int, ...]:
