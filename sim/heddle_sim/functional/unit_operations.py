@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS, ROW_BYTES
 from heddle.interfaces.layouts import CopyKind
-from heddle.isa.compiled_offsets import MASK_BITS, OFFSET_BITS, POSITIONS, OffsetEntry
+from heddle.isa.compiled_offsets import OFFSET_BITS, OffsetEntry
 from heddle.isa.encoding import Reduction, Space, Swizzle
 from heddle.isa.error_codes import ErrorCode
 
 from ..golden.block_copy import check_copy, swizzled
 from ..golden.block_copy import copy_block as golden_copy
-from ..golden.matrix import group_lanes
+from ..golden.matrix import compiled_address, group_lanes
 from ..golden.matrix import multiply as golden_multiply
 
 if TYPE_CHECKING:
@@ -77,13 +77,8 @@ def _compiled_addresses(state: ThreadState, operation: SimpleNamespace, offsets:
     first, count = operation.pitch >> OFFSET_BITS, (operation.k_length + 1) * (cfg.dot if by_byte else 1)
     if first + count > cfg.compiled_offsets or (by_byte and first % cfg.dot):
         return None
-    entries, wrap = state.entries[first:first + count].astype(np.int64), (1 << OFFSET_BITS) - 1
-    threads = offsets.astype(np.int64)[:, None]
-    masks = threads >> OFFSET_BITS | -1 << MASK_BITS
-    inside = np.ones((len(offsets), count), bool)
-    for number in range(POSITIONS):
-        inside &= (masks >> (entries >> OFFSET_BITS + 4 * number & 15) & 1) != 0
-    addresses = np.where(inside, threads + entries + operation.base, operation.pitch) & wrap
+    entries = state.entries[first:first + count].astype(np.int64)
+    addresses = compiled_address(entries, offsets.astype(np.int64)[:, None], operation.base, operation.pitch)
     if (addresses >= cfg.shared_bytes).any() or (not by_byte and (addresses % cfg.dot).any()):
         return None
     addresses = swizzled(addresses, operation.swizzle)

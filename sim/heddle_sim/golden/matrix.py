@@ -122,16 +122,17 @@ def column_steps(operation: MatrixOperation | SimpleNamespace) -> list[tuple[int
     return [(column, number, word) for number in range(operation.k_length + 1) for word in range(words) for column in columns]
 
 
-def compiled_address(entry: int, offset: int, base: int, padding: int) -> int:
-    """Address by compiled offsets: base of the operation, base of the thread and offset of the entry modulo 2^20, or the padding where a
+def compiled_address(entry: np.ndarray, offset: np.ndarray, base: int, padding: int) -> np.ndarray:
+    """Addresses by compiled offsets: base of the operation, base of the thread and offset of the entry modulo 2^20, or the padding where a
     mask bit of the thread that the entry asks for is not set [S2.3].
 
-    ``entry``: an ``entry_layout``; ``offset``: offset register of the thread, a ``base_layout``; ``padding``: its low 20 bits count.
+    ``entry``: int64 ``entry_layout``s; ``offset``: int64 offset registers of threads, ``base_layout``s; both are broadcast. Of ``padding``
+    the low 20 bits count.
     """
     mask = offset >> OFFSET_BITS | -1 << MASK_BITS
-    numbers = [entry >> OFFSET_BITS + 4 * index & 15 for index in range(POSITIONS)]
-    inside = all(mask >> number & 1 for number in numbers)
-    return (base + offset + entry if inside else padding) & (1 << OFFSET_BITS) - 1
+    asked = [mask >> (entry >> OFFSET_BITS + 4 * index & 15) & 1 for index in range(POSITIONS)]
+    inside = np.logical_and.reduce(asked)
+    return np.where(inside, base + offset + entry, padding) & (1 << OFFSET_BITS) - 1
 
 
 def multiply(products: np.ndarray, factors: np.ndarray, shared: np.ndarray, operation: MatrixOperation | SimpleNamespace,
@@ -232,8 +233,9 @@ def _multiply_compiled(result: MatrixResult, factors: np.ndarray, shared: np.nda
             if column is None or not operation.columns[column]:
                 continue
             pieces = []
-            for part, entry in enumerate(result.entries[place:place + together].tolist()):
-                address = compiled_address(entry, offsets[column], operation.base, operation.pitch)
+            entries = result.entries[place:place + together].astype(np.int64)
+            addresses = compiled_address(entries, np.array(offsets[column]), operation.base, operation.pitch)
+            for part, address in enumerate(addresses.tolist()):
                 words[part if by_byte else a] = there = swizzled(address, operation.swizzle)
                 code = (ErrorCode.MISALIGNED if not by_byte and address % dot
                         else ErrorCode.OUT_OF_RANGE if address >= len(shared) else None)

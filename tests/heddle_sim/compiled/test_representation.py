@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from heddle_sim.compiled import LAYOUTS, Geometry, ImageLayout, Representation, compile_convolution, line_fetches
 from heddle_sim.golden.convolution import convolution
+from heddle_verif.stimulus.convolutions import random_geometry
 
 
 def geometry(images=1, size=(4, 4), channels=1, outputs=1, filter=(3, 3), padding=None, stride=None, dilation=None, group=1):
@@ -41,19 +42,6 @@ def test_figure_15():
 def test_fully_connected_layers_are_the_case_without_positions():
     made = compile_convolution(geometry(5, (1,), 20, 3, (1,)), "NCHW")
     assert made.bases.tolist() == [0, 20, 40, 60, 80] and made.offsets.tolist() == list(range(20))
-
-
-def random_geometry(rng, spatial):
-    group = int(rng.choice([1, 1, 2, 3]))
-    while True:
-        try:
-            return Geometry(
-                int(rng.integers(1, 4)), tuple(map(int, rng.integers(1, 8, spatial))), group * int(rng.integers(1, 6)),
-                group * int(rng.integers(1, 4)), tuple(map(int, rng.integers(1, 4, spatial))),
-                tuple((int(a), int(b)) for a, b in rng.integers(0, 3, (spatial, 2))), tuple(map(int, rng.integers(1, 4, spatial))),
-                tuple(map(int, rng.integers(1, 3, spatial))), group)
-        except ValueError:
-            continue
 
 
 def grouped(x, w, shape, zero_point):

@@ -6,25 +6,13 @@ from heddle import load_config
 from heddle.constants import ROW_BYTES
 from heddle_sim.compiled import LAYOUTS, Geometry, ImageLayout
 from heddle_sim.device import Device
+from heddle_sim.device.compiled_convolution import compiled_convolution
 from heddle_sim.golden.convolution import convolution
 from heddle_sim.kernels.compiled_convolution import CompiledConvolutionKernel, CompiledConvolutionProblem
 from heddle_sim.kernels.planner import plan
+from heddle_verif.stimulus.convolutions import random_geometry
 
-
-def random_geometry(rng, spatial):
-    """Small sizes with everything: images, groups, strides, dilations, uneven padding; what the tables of ``tiny`` hold."""
-    while True:
-        group = int(rng.choice([1, 1, 2, 3]))
-        try:
-            shape = Geometry(
-                int(rng.integers(1, 4)), tuple(map(int, rng.integers(1, 9, spatial))), group * int(rng.choice([1, 3, 4, 8])),
-                group * int(rng.choice([1, 5, 8, 9, 17])), tuple(map(int, rng.integers(1, 4, spatial))),
-                tuple((int(a), int(b)) for a, b in rng.integers(0, 3, (spatial, 2))), tuple(map(int, rng.integers(1, 4, spatial))),
-                tuple(map(int, rng.integers(1, 3, spatial))), group)
-        except ValueError:
-            continue
-        if shape.group_channels * shape.positions <= 60:
-            return shape
+ELEMENTS = 60        # of a filter, for which the tables of ``tiny`` have room
 
 
 def expected(x, w, shape):
@@ -53,7 +41,7 @@ def hardware():
 def test_every_layout_on_the_hardware(name, hardware):
     rng, layout = np.random.default_rng([7, LAYOUTS.index(name)]), ImageLayout(name)
     for _ in range(2):
-        assert compare(hardware, rng, layout, random_geometry(rng, layout.spatial)).cycles > 0
+        assert compare(hardware, rng, layout, random_geometry(rng, layout.spatial, ELEMENTS)).cycles > 0
 
 
 @pytest.mark.nightly
@@ -62,7 +50,7 @@ def test_random_geometries_on_the_hardware(seed, hardware):
     rng = np.random.default_rng([8, seed])
     for _ in range(30):
         layout = ImageLayout(str(rng.choice(LAYOUTS)))
-        compare(hardware, rng, layout, random_geometry(rng, layout.spatial))
+        compare(hardware, rng, layout, random_geometry(rng, layout.spatial, ELEMENTS))
 
 
 BANDS = [
@@ -105,6 +93,18 @@ def test_weights_have_two_places_or_one(channels, halves, hardware):
     shape, layout = Geometry(1, (5, 5), channels, 37, (1, 3), ((0, 0), (1, 1)), (1, 1), (1, 1)), ImageLayout("NHWC")
     assert plan(hardware.cfg, CompiledConvolutionProblem(shape, layout)).halves is halves
     compare(hardware, np.random.default_rng(13), layout, shape)
+
+
+@pytest.mark.parametrize("name, zero_point", [("NHWC", -128), ("NCHW", 77), ("NCHWc8", 5)])
+def test_padding_reads_as_the_zero_point(name, zero_point, hardware):
+    """By words and by bytes, on the hardware."""
+    rng, layout = np.random.default_rng(15), ImageLayout(name)
+    shape = Geometry(2, (5, 6), 8, 9, (2, 3), ((1, 1), (2, 1)), (1, 2), (1, 1))
+    x, w = rng.integers(-128, 128, (2, 5, 6, 8), np.int8), rng.integers(-128, 128, (9, 8, 2, 3), np.int8)
+    y, _ = compiled_convolution(hardware, layout.from_channels_last(x), w, shape, layout, zero_point)
+    padded = np.pad(x, ((0, 0), *shape.padding, (0, 0)), constant_values=zero_point)
+    wanted = convolution(padded, np.moveaxis(w, 1, -1), ((0, 0),) * 2, shape.stride, shape.dilation)
+    assert np.array_equal(layout.to_channels_last(y, 9), wanted)
 
 
 def test_auto_takes_what_is_expected_to_be_faster():
