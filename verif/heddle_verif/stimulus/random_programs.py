@@ -16,6 +16,7 @@ FIRST_COPY_UNIFORM = 36             # this and above hold operands of copies and
 BESIDE_ITEMS, LEAST_ITEMS = 94, 110     # instructions of a program before the results: beside the random ones, and random ones at least
 OTHER_RESULTS = PRODUCT_REGISTERS // 4 + UNIFORM_REGISTERS * 5 // 4 + 40     # instructions that store all but factor registers
 MOST_FACTORS = 256                  # factor registers that the end stores: each store of all threads takes hundreds of cycles
+MOST_STEPS = 8192                   # of the columns of one product of 8 bits
 SEGMENTS_IN_LOOPS = (14, 15)        # defined by each instruction that uses them; the others only outside of blocks
 
 
@@ -289,8 +290,7 @@ class ExecutableGenerator(StoreGroupTexts, ProgramGenerator):
         if self.transposes():
             self.matrix_transposed()
             return
-        factors, slices = self.slices()
-        merge, words = self.merge()
+        factors, slices, merge, words = self.shape_of_product()
         registers = [number for number in self.offsets if number >= FIRST_FACTOR_REGISTER]
         if place := self.place(self.cfg.dot * slices * words, self.cfg.dot, registers, space="shared", panel=True):
             self.settle(Access("matrix", *place[1:], False))
@@ -298,10 +298,9 @@ class ExecutableGenerator(StoreGroupTexts, ProgramGenerator):
 
     def matrix_transposed(self):
         """The uniform register with the number of the segment takes the distance of the rows."""
-        factors, slices = self.slices()
         element = self.element()
         pitch = BANK_BYTES * self.random.choice((0, 1, 1, 3, self.random.randrange(12)))
-        merge, words = self.merge()
+        factors, slices, merge, words = self.shape_of_product()
         rows = slices * words * self.cfg.dot * 8 // element
         registers = [number for number in self.offsets if number >= FIRST_FACTOR_REGISTER]
         if place := self.place((rows - 1) * pitch + element // 8, element // 8, registers, space="shared"):
@@ -309,6 +308,12 @@ class ExecutableGenerator(StoreGroupTexts, ProgramGenerator):
             self.settle(Access("matrix", *place[1:], False))
             self.text(f"umov ur{segment}, {pitch >> self.segments[segment][2]}")
             self.matrix_text(self.products(), place[0], factors, slices, merge + ".t1", element)
+
+    def shape_of_product(self):
+        """First factor register, slices, merge, and words of a column in a slice: not the hundred thousand steps of a long sum over many lanes."""
+        factors, slices = self.slices()
+        merge, words = self.merge()
+        return factors, min(slices, max(1, MOST_STEPS // (self.cfg.threads * words))), merge, words
 
     def products(self):
         """First product register of an mm that leaves those of offsets alone."""
