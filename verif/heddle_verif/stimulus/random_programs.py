@@ -310,7 +310,7 @@ class ExecutableGenerator(StoreGroupTexts, ProgramGenerator):
             self.matrix_text(self.products(), place[0], factors, slices, merge + ".t1", element)
 
     def shape_of_product(self):
-        """First factor register, slices, merge, and words of a column in a slice: not the hundred thousand steps of a long sum over many lanes."""
+        """First factor register, slices, merge, and words of a column in a slice; a long sum over many lanes is cut short."""
         factors, slices = self.slices()
         merge, words = self.merge()
         return factors, min(slices, max(1, MOST_STEPS // (self.cfg.threads * words))), merge, words
