@@ -32,7 +32,8 @@ PRESETS = {
              ("peepholes", 48, 40, 4, 1, 4), ("lstm", 16, 16, 8, 1, 1)],
     "large": [("lstm", 64, 64, 6, 1, 2), ("lstm", 256, 240, 2, 1, 1), ("rnn", 128, 128, 3, 3, 1)],
 }
-MORE = {"large": [("rnn", 256, 256, 4, 3, 1), ("lstm", 128, 128, 4, 2, 1), ("gru", 256, 200, 3, 1, 1), ("linear_gru", 192, 192, 3, 2, 1)]}      # in soak
+MORE = {"large": [("rnn", 256, 256, 4, 3, 1), ("lstm", 128, 128, 4, 2, 1), ("gru", 256, 200, 3, 1, 1),      # in soak
+                  ("linear_gru", 192, 192, 3, 2, 1)]}
 
 
 def agree(layers, tolerance, simulator, seed, cfg=CFG, **options):
