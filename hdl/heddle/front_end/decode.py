@@ -7,7 +7,7 @@ from amaranth.lib.wiring import Component, In, Out
 from ..constants import FIRST_FACTOR_REGISTER, TOKEN_GRANULES
 from ..interfaces.front_end import segment_layout
 from ..interfaces.layouts import PC_BITS
-from ..isa.encoding import AluFunction, Opcode, OperandSource, Special, instruction_layout
+from ..isa.encoding import AluFunction, Opcode, OperandSource, OutputUse, Special, instruction_layout
 from ..isa.error_codes import ErrorCode
 from ..lib.onehot import select_one_hot
 from ..parameters.front_end import FrontEndParameters
@@ -240,6 +240,8 @@ class Decode(Component):
         computes = (word.opcode == Opcode.THREAD_ALU) | (word.opcode == Opcode.THREAD_COMPARE)
         writes = ((word.opcode == Opcode.THREAD_ALU) | (word.opcode == Opcode.THREAD_SPECIAL)
                   | (word.opcode == Opcode.LOAD))
+        if self.cfg.output_stage:
+            writes = writes & ~((word.opcode == Opcode.THREAD_ALU) & (word.modifiers.alu.output == OutputUse.CHANNEL))
         moves = (word.opcode == Opcode.THREAD_ALU) & (word.modifiers.alu.function == AluFunction.MOV)
         reads_a = (computes & ~moves) | (word.opcode == Opcode.LOAD) | store
         reads_b = computes & (word.b_source == OperandSource.REGISTER)

@@ -13,6 +13,7 @@ from ..isa.encoding import (
     CompareFunction,
     ElementType,
     OperandSource,
+    OutputUse,
     Reduction,
     Space,
     Special,
@@ -171,6 +172,11 @@ class InstructionChecks(Component):
 
     def _rule_alu_source(self, field):
         return _defined(field, OperandSource) & ~((field == OperandSource.REGISTER) & self._vector()[0])
+
+    def _rule_output(self, field):
+        fields = field.alu
+        legal = Mux(fields.output == OutputUse.CHANNEL, fields.function == AluFunction.ADD, fields.function == AluFunction.SCALE)
+        return (fields.output == OutputUse.NONE) | (legal & ~fields.vector if self.cfg.output_stage else 0)
 
     def _rule_uniform_function(self, field):
         return Cat(field.alu.function == function for function in UNIFORM_FUNCTIONS).any()

@@ -10,7 +10,7 @@ from ..interfaces.control import EventPort
 from ..interfaces.front_end import ThreadMaskPort
 from ..interfaces.layouts import ThreadKind, matrix_operation_layout, thread_operation_layout
 from ..isa.compiled_offsets import OffsetEntry
-from ..isa.encoding import Access, AluFunction, ElementType, Opcode, OperandSource, Special
+from ..isa.encoding import Access, AluFunction, ElementType, Opcode, OperandSource, OutputUse, Special
 from ..parameters.front_end import FrontEndParameters
 from .decode import decoded_layout
 from .opcode_class import THREAD_KINDS
@@ -158,6 +158,8 @@ class IssueQueue(Component):
             operation.c.eq(word.c), operation.pc.eq(instruction.pc),
             operation.value.eq(instruction.b_value),
         ]
+        if self.cfg.output_stage:
+            m.d.sync += operation.output.eq(Mux(word.opcode == Opcode.THREAD_ALU, alu.output, OutputUse.NONE))
 
     def _matrix(self, m, operation, instruction, word):
         fields = word.modifiers.matrix

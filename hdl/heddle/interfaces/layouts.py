@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out, Signature
 
 from ..constants import BANK_BYTES, BANKS, BARRIERS, PRODUCT_REGISTERS, REGISTER_BITS
 from ..isa.compiled_offsets import OffsetEntry
-from ..isa.encoding import Access, AluFunction, CompareFunction, LoopOrder, Reduction, Space, Swizzle
+from ..isa.encoding import Access, AluFunction, CompareFunction, LoopOrder, OutputUse, Reduction, Space, Swizzle
 from ..isa.error_codes import ErrorCode
 from ..isa.tensor_descriptor import TensorFormat
 from ..lib.swizzle import swizzle_bits
@@ -197,7 +197,7 @@ def thread_operation_layout(cfg):
         "c": REGISTER_BITS,         # data register of a store
         "value": 32,                # uniform or immediate operand; base address of a load or store
         "pc": PC_BITS,
-    })
+    } | ({"output": OutputUse} if cfg.output_stage else {}))
 
 
 # -- matrix unit ----------------------------------------------------------------------------

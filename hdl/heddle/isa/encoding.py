@@ -7,10 +7,10 @@ from .compiled_offsets import OffsetEntry
 from .tensor_descriptor import TensorFormat, TensorMode
 
 __all__ = [
-    "Opcode", "OperandSource", "AluFunction", "UNIFORM_FUNCTIONS", "CompareFunction", "Special", "Access", "Space",
+    "Opcode", "OperandSource", "AluFunction", "UNIFORM_FUNCTIONS", "OutputUse", "CompareFunction", "Special", "Access", "Space",
     "ElementType", "LoopOrder", "Swizzle", "Reduction", "WaitUnit", "GUARD_ALWAYS",
     "alu_fields", "memory_fields", "matrix_fields", "copy_fields", "segment_fields", "wait_fields",
-    "instruction_layout", "INSTRUCTION_BITS", "ACCESS_BYTES",
+    "instruction_layout", "output_bounds_layout", "INSTRUCTION_BITS", "ACCESS_BYTES",
 ]
 
 INSTRUCTION_BITS = 128
@@ -82,6 +82,15 @@ class AluFunction(enum.Enum, shape=4):
 
 # Functions of uniform instructions.
 UNIFORM_FUNCTIONS = tuple(function for function in AluFunction if function.value <= AluFunction.MOV.value)
+
+
+class OutputUse(enum.Enum, shape=2):
+    """What an ALU instruction does with the output stage; NONE: nothing."""
+
+    NONE = 0
+    CHANNEL = 1         # ADD sets bias and multiplier of each thread, and writes no register
+    PACK = 2            # SCALE adds the bias, takes the multiplier of the thread, and adds zero point and bounds
+    TRANSPOSE = 3       # PACK with rows and columns of the bytes of a group of threads exchanged
 
 
 class CompareFunction(enum.Enum, shape=3):
@@ -175,7 +184,11 @@ alu_fields = data.StructLayout({
     "unsigned": 1,              # compare or multiply as unsigned, narrow to unsigned bytes
     "special": Special,
     "vector": 1,                # four registers from dst become the function of four registers from a
+    "output": OutputUse,
 })
+
+# Operand b of PACK and TRANSPOSE: zero point of the bytes and their bounds, each of the type of the bytes.
+output_bounds_layout = data.StructLayout({"zero_point": 8, "minimum": 8, "maximum": 8})
 
 memory_fields = data.StructLayout({
     "access": Access,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from .encoding import Access, AluFunction, CompareFunction, ElementType, Opcode, WaitUnit
+from .encoding import Access, AluFunction, CompareFunction, ElementType, Opcode, OutputUse, WaitUnit
 from .tensor_descriptor import TensorMode
 
 __all__ = ["Operand", "Instruction", "INSTRUCTIONS", "Unit"]
@@ -52,7 +52,8 @@ class Instruction:
     """Row of the instruction table.
 
     ``modifiers`` names the modifier group of the text: ``"matrix"``, ``"slices"``, ``"copy"``, ``"block"``, ``"tensor"``, ``"rank"``,
-    ``"segment"``, ``"wait"``, ``"group"``, ``"compare"``, ``"alu"``, ``"mulh"``, ``"narrow"`` or ``""``. ``fixed`` holds field values
+    ``"segment"``, ``"wait"``, ``"group"``, ``"compare"``, ``"alu"``, ``"mulh"``, ``"narrow"``, ``"output"`` or
+    ``""``. ``fixed`` holds field values
     that the mnemonic implies; dotted names address the modifiers.
     """
 
@@ -63,6 +64,9 @@ class Instruction:
     doc: str
     fixed: dict = field(default_factory=dict)
     modifiers: str = ""
+
+
+_NO_OUTPUT = {"modifiers.alu.output": OutputUse.NONE}
 
 
 def _alu():
@@ -77,7 +81,7 @@ def _alu():
         name = function.name.lower()
         yield Instruction(name, Opcode.THREAD_ALU, Unit.THREAD,
                           (Operand("register", "dst"), Operand("register", "a"), Operand("source")),
-                          f"dst = {doc}, 32 bits.", {"modifiers.alu.function": function}, "alu")
+                          f"dst = {doc}, 32 bits.", {"modifiers.alu.function": function} | _NO_OUTPUT, "alu")
         yield Instruction("u" + name, Opcode.UNIFORM_ALU, Unit.UNIFORM,
                           (Operand("uniform", "dst"), Operand("uniform", "a"), Operand("uniform_source")),
                           f"dst = {doc}, 32 bits.", {"modifiers.alu.function": function})
@@ -112,7 +116,17 @@ def _multiply():
                       (Operand("register", "dst"), Operand("register", "a"), Operand("uniform_source"), Operand("amount", "c")),
                       "mulh (signed) and narrow at once: byte j of dst = high 32 bits of register a + j (a as for narrow) x b, shifted "
                       "right by c mod 32, rounded and saturated.",
-                      {"modifiers.alu.function": AluFunction.SCALE}, "narrow")
+                      {"modifiers.alu.function": AluFunction.SCALE} | _NO_OUTPUT, "narrow")
+    yield Instruction("channel", Opcode.THREAD_ALU, Unit.THREAD, (Operand("register", "a"), Operand("source")),
+                      "Output stage: bias of each thread = a, its multiplier = b, in all threads, whatever the guard.",
+                      {"modifiers.alu.function": AluFunction.ADD, "modifiers.alu.output": OutputUse.CHANNEL})
+    yield Instruction("requant", Opcode.THREAD_ALU, Unit.THREAD,
+                      (Operand("register", "dst"), Operand("register", "a"), Operand("uniform_source"), Operand("amount", "c")),
+                      "Output stage: byte j of dst = scale of register a + j (a as for narrow) + bias by the thread's multiplier, plus a zero "
+                      "point, within bounds. b: zero point (bits 7 to 0), minimum (15 to 8), maximum (23 to 16), each of the type of the "
+                      "bytes. With .t, byte j of thread t of a group becomes byte (t mod T) of thread (T j + t div T), T = a quarter of "
+                      "thread_slots: a word then holds neighbouring threads.",
+                      {"modifiers.alu.function": AluFunction.SCALE}, "output")
 
 
 def _compare():

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from .core import CoreGroup
+from .group import ConfigError
 from .memory import MemoryGroup
 
 __all__ = ["ThreadGroup", "ThreadParameters"]
@@ -21,17 +22,25 @@ class ThreadGroup(CoreGroup):
         32-bit multipliers, four of 18 x 18 bits each, that the slots of a core share (1, 2, 4 or 8). At most one for each slot exists.
     thread_queue : int
         Depth of the instruction queue of the thread unit (2 to 16).
+    output_stage : bool
+        The thread unit requantises sums to bytes with a bias and a multiplier of each thread (``requant``). Requires 4 slots and more, each
+        with a multiplier.
     """
 
     thread_slots: int = 8
     thread_multipliers: int = 8
     thread_queue: int = 4
+    output_stage: bool = False
 
     def _check(self) -> None:
         """Raises ``ConfigError`` where a value violates a rule."""
         self._one_of("thread_slots", (1, 2, 4, 8, 16))
         self._one_of("thread_multipliers", (1, 2, 4, 8))
         self._between("thread_queue", 2, 16)
+        slots = min(self.thread_slots, self.threads)
+        if self.output_stage and not 4 <= slots <= self.thread_multipliers:
+            raise ConfigError(f"output_stage must be false with thread_slots = {self.thread_slots} and thread_multipliers = "
+                              f"{self.thread_multipliers} (at least 4 slots, each with a multiplier), not true")
 
     @property
     def thread_groups(self) -> int:

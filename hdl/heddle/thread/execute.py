@@ -14,7 +14,7 @@ from ..interfaces.layouts import (
     ThreadKind,
     thread_operation_layout,
 )
-from ..isa.encoding import Access, AluFunction, Space
+from ..isa.encoding import Access, AluFunction, OutputUse, Space, output_bounds_layout
 from ..isa.error_codes import ErrorCode
 from ..lib.members import connect_members
 from ..parameters.thread import ThreadParameters
@@ -245,11 +245,22 @@ class Execute(Component):
             routing.i.payload.words.eq(words), routing.i.payload.buffer.eq(self._half),
             late.function.eq(self._function), late.unsigned.eq(self._operation.unsigned), late.amount.eq(self._operation.c),
             late.scale.eq(self._function == AluFunction.SCALE),
+            *self._bounds(late),
             self.events.multiply_stalls.eq(bus.event_stalls),
         ]
         connect(m, self._hazards.o, bus.operation, lanes.late_operation)
         connect(m, lanes.multiplier_operands, bus.operands)
         connect(m, bus.use, lanes.late)
+
+    def _bounds(self, late):
+        """Zero point and bounds of packed bytes; those of their type unless the output stage is used."""
+        if not self.cfg.output_stage:
+            return []
+        operation, given = self._operation, output_bounds_layout(self._operation.value[:24])
+        packs = (operation.output == OutputUse.PACK) | (operation.output == OutputUse.TRANSPOSE)
+        plain = {"zero_point": 0, "minimum": Mux(operation.unsigned, 0, 0x80), "maximum": Mux(operation.unsigned, 0xff, 0x7f)}
+        return [*(late.bounds[name].eq(Mux(packs, given[name], value)) for name, value in plain.items()),
+                late.transpose.eq(operation.output == OutputUse.TRANSPOSE)]
 
     def _follow_results(self, m):
         """Results go to the result buffers; hazards with those of the operation in write-back."""
@@ -272,6 +283,7 @@ class Execute(Component):
         """After its last micro-operation the operation goes to write-back."""
         operation, fault, micro_op, written = self._operation, self._memory.fault, self._issue.o, self.o.payload
         words, over = Signal(4, name="words_written"), Signal(name="over")
+        sets = operation.output == OutputUse.CHANNEL if self.cfg.output_stage else C(0)
         stores = self._is[ThreadKind.STORE] & (operation.space == Space.SHARED)
         if self.cfg.thread_overlap:
             m.d.comb += [
@@ -280,7 +292,7 @@ class Execute(Component):
         else:
             m.d.comb += over.eq(~micro_op.valid & ~self._bus.status.busy & ~self.entries.arriving)
         m.d.comb += [
-            words.eq(Mux(self._computes | self._is[ThreadKind.LOAD], destination_words(operation, self._narrows), 0)),
+            words.eq(Mux(self._computes & ~sets | self._is[ThreadKind.LOAD], destination_words(operation, self._narrows), 0)),
             self.o.valid.eq(self._valid & self._issue.done & ~self._memory.occupied & over), self._leaving.eq(self.o.valid & self.o.ready),
             written.buffer.eq(self._half), written.register.eq(operation.dst),
             written.lanes.eq(self._predicates.active | (self._function == AluFunction.SEL).replicate(self.cfg.threads)),

@@ -4,7 +4,7 @@ from amaranth import *
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out, Signature
 
-from ..isa.encoding import AluFunction
+from ..isa.encoding import AluFunction, output_bounds_layout
 from ..lib.onehot import select_one_hot
 from ..parameters.thread import ThreadParameters
 from .multiplier import MULTIPLIER_LATENCY, Multiplier
@@ -20,7 +20,7 @@ def bus_step_layout(cfg):
     return data.StructLayout({"group": range(cfg.thread_groups), "words": 4, "last_word": 1, "buffer": 1})
 
 
-def LateOperationPort():
+def LateOperationPort(cfg):
     """Function of late results, seen from the result hazards.
 
     *Ports*:
@@ -32,8 +32,11 @@ def LateOperationPort():
         Shift amount of SCALE.
     scale : Out(1)
         The function is SCALE.
+    bounds, transpose : Out(output_bounds_layout), Out(1)
+        With ``output_stage``: zero point and bounds of the bytes; rows and columns of the bytes of a group are exchanged.
     """
-    return Signature({"function": Out(AluFunction), "unsigned": Out(1), "amount": Out(5), "scale": Out(1)})
+    return Signature({"function": Out(AluFunction), "unsigned": Out(1), "amount": Out(5), "scale": Out(1)} | (
+        {"bounds": Out(output_bounds_layout), "transpose": Out(1)} if cfg.output_stage else {}))
 
 
 def MultiplierOperandPort(cfg):
@@ -113,7 +116,7 @@ class ResultBus(Component):
     *Ports*:
     i : In(stream.Signature(bus_step_layout(cfg)))
         The micro-operation that computes in the SIMD lanes; it may leave with ``ready``.
-    operation : In(LateOperationPort())
+    operation : In(LateOperationPort(cfg))
         Function and signedness of its operation; constant while ``status.busy``.
     operands : In(MultiplierOperandPort(cfg))
         Operands of the SIMD lanes.
@@ -144,7 +147,7 @@ class ResultBus(Component):
         self.slots = min(cfg.thread_slots, cfg.threads)
         super().__init__({
             "i": In(stream.Signature(bus_step_layout(cfg))),
-            "operation": In(LateOperationPort()),
+            "operation": In(LateOperationPort(cfg)),
             "operands": In(MultiplierOperandPort(cfg)),
             "takes": Out(1),
             "use": Out(LateUsePort(cfg)),

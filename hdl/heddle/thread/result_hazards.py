@@ -26,7 +26,7 @@ class ResultHazards(Component):
     *Ports*:
     load : In(1)
         A micro-operation that computes or compares enters the SIMD lanes.
-    operation : In(LateOperationPort())
+    operation : In(LateOperationPort(cfg))
         The operation in the SIMD lanes; the function is MOV unless its kind is ALU.
     loads : In(1)
         This operation is a load.
@@ -40,7 +40,7 @@ class ResultHazards(Component):
         Such accesses, or their data, are in flight.
     late : In(LateStatusPort())
         Late results in flight; ``landing_buffer`` is the half of the operation in write-back.
-    o : Out(LateOperationPort())
+    o : Out(LateOperationPort(cfg))
         Function of the micro-operation in the SIMD lanes and of the late results in flight.
     may_compute : Out(1)
         A micro-operation that computes may enter the SIMD lanes.
@@ -62,7 +62,7 @@ class ResultHazards(Component):
         self.cfg = cfg = ThreadParameters.of(cfg)
         super().__init__({
             "load": In(1),
-            "operation": In(LateOperationPort()),
+            "operation": In(LateOperationPort(cfg)),
             "loads": In(1),
             "leave": In(1),
             "buffer": In(1),
@@ -70,7 +70,7 @@ class ResultHazards(Component):
             "requesting": In(1),
             "data_landing": In(1),
             "late": In(LateStatusPort()),
-            "o": Out(LateOperationPort()),
+            "o": Out(LateOperationPort(cfg)),
             "may_compute": Out(1),
             "waiting_for_data": Out(1),
             "keep_buffer": Out(1),

@@ -4,9 +4,10 @@ from amaranth import *
 from amaranth.lib import data
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out, Signature
+from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES, BANKS
-from ..isa.encoding import Access
+from ..isa.encoding import Access, OutputUse, output_bounds_layout
 from ..lib.onehot import any_of
 from ..parameters.thread import ThreadParameters
 from .alu import AluDatapath, alu_control_layout
@@ -32,6 +33,7 @@ operand_source_layout = data.StructLayout({
     "b_is_register": 1,     # b is the second operand of the entry
     "use_thread": 1,        # else b is the number of the thread
     "access": Access,       # of a store
+    "output": OutputUse,    # of the output stage: CHANNEL sets bias and multiplier, PACK and TRANSPOSE use them
 })
 
 
@@ -52,7 +54,7 @@ def OperandLoadPort():
     return Signature({"operands": Out(1), "clear_a": Out(1), "address": Out(1), "other": Out(1)})
 
 
-def LateNumberPort():
+def LateNumberPort(cfg):
     """Product and packed bytes of a SIMD lane, seen from the control of the lanes.
 
     *Ports*:
@@ -68,10 +70,12 @@ def LateNumberPort():
         The packed word of the narrowing unit is the result.
     narrow_unsigned : Out(1)
         The narrowing unit saturates to unsigned bytes.
+    bounds, shown : Out(output_bounds_layout), Out(32)
+        With ``output_stage``: zero point and bounds of the narrowing unit; the packed word that is the result with ``narrow_show``.
     """
     return Signature({
         "scale": Out(1), "product": Out(32), "amount": Out(5), "narrow_take": Out(1), "narrow_show": Out(1), "narrow_unsigned": Out(1),
-    })
+    } | ({"bounds": Out(output_bounds_layout), "shown": Out(32)} if cfg.output_stage else {}))
 
 
 def ResultStorePort(cfg):
@@ -126,6 +130,8 @@ class SlotOperands(Component):
         Guard of the thread, which SEL reads.
     late : In(LateNumberPort())
         Product and packed bytes of the lane.
+    word : Out(32)
+        With ``output_stage``: packed word of the narrowing unit.
     a, b : Out(32)
         Operands for the shared multipliers.
     address : Out(32)
@@ -156,7 +162,8 @@ class SlotOperands(Component):
             "thread": In(cfg.thread_bits),
             "control": In(alu_control_layout),
             "choose": In(1),
-            "late": In(LateNumberPort()),
+            "late": In(LateNumberPort(cfg)),
+            **({"word": Out(32)} if cfg.output_stage else {}),
             "a": Out(32),
             "b": Out(32),
             "address": Out(32),
@@ -168,7 +175,7 @@ class SlotOperands(Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.alu = alu = AluDatapath(registered=True)
-        m.submodules.narrow = narrow = Narrow()
+        m.submodules.narrow = narrow = Narrow(self.cfg.output_stage)
         source, late, load = self.source, self.late, self.load
         first = self._queue(m, "first", self.queue.first, self.operand)
         second = self._queue(m, "second", self.queue.second, self.operand)
@@ -177,8 +184,11 @@ class SlotOperands(Component):
         a = Signal(32, reset_less=True)
         b = Signal(32, reset_less=True)
         address = Signal(32, reset_less=True)
+        summand, factor = first, Mux(source.b_is_register, second, Mux(source.use_thread, self.thread, source.value))
+        if self.cfg.output_stage:
+            summand, factor = self._channel(m, first, factor)
         with m.If(load.operands):
-            m.d.sync += [a.eq(first), b.eq(Mux(source.b_is_register, second, Mux(source.use_thread, self.thread, source.value)))]
+            m.d.sync += [a.eq(summand), b.eq(factor)]
         with m.If(load.clear_a):
             m.d.sync += a.eq(0)
         with m.If(load.address):
@@ -188,8 +198,13 @@ class SlotOperands(Component):
             alu.b.eq(Cat(Mux(late.scale, late.amount, b[:5]), b[5:])),
             alu.choose.eq(self.choose), self.a.eq(a), self.b.eq(b),
             narrow.shifted.eq(alu.shifted), narrow.take.eq(late.narrow_take), narrow.unsigned.eq(late.narrow_unsigned),
-            self.result.eq(alu.result | Mux(late.narrow_show, narrow.word, 0)), self.compare_result.eq(alu.compare_result),
+            self.compare_result.eq(alu.compare_result),
         ]
+        shown = narrow.word
+        if self.cfg.output_stage:
+            shown = late.shown
+            m.d.comb += [self.word.eq(narrow.word), *(getattr(narrow, name).eq(late.bounds[name]) for name in output_bounds_layout.members)]
+        m.d.comb += self.result.eq(alu.result | Mux(late.narrow_show, shown, 0))
         with m.Switch(source.access):
             with m.Case(Access.U8, Access.S8):
                 m.d.comb += self.data.eq(b[:8].replicate(4))
@@ -198,6 +213,22 @@ class SlotOperands(Component):
             with m.Default():
                 m.d.comb += self.data.eq(b)
         return m
+
+    def _channel(self, m, first, second):
+        """Bias and multiplier of the lane's threads: CHANNEL sets them; returns a with the bias, and b, which PACK takes from here."""
+        values, slots = [], min(self.cfg.thread_slots, self.cfg.threads)
+        uses = (self.source.output == OutputUse.PACK) | (self.source.output == OutputUse.TRANSPOSE)
+        for name, value in (("bias", first), ("multiplier", second)):
+            m.submodules[name] = memory = Memory(shape=32, depth=self.cfg.thread_groups, init=[])
+            write, read = memory.write_port(), memory.read_port(domain="comb")
+            group = self.thread[exact_log2(slots):]
+            m.d.comb += [
+                write.addr.eq(group), read.addr.eq(group), write.data.eq(value),
+                write.en.eq(self.load.operands & (self.source.output == OutputUse.CHANNEL)),
+            ]
+            values.append(read.data)
+        bias, multiplier = values
+        return (first + (bias & uses.replicate(32)))[:32], Mux(uses, multiplier, second)
 
     def _queue(self, m, name, arrives, operand):
         """One operand of the entries; returns that of the oldest."""

@@ -5,7 +5,7 @@ from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from ..constants import BANK_BYTES, BANKS
 from ..interfaces.layouts import ThreadKind, thread_operation_layout
-from ..isa.encoding import Access, AluFunction
+from ..isa.encoding import Access, AluFunction, OutputUse
 from ..lib.members import connect_members
 from ..lib.shared_module import SharedModule
 from ..parameters.thread import ThreadParameters
@@ -63,7 +63,7 @@ class SimdLanes(Component):
         Guards of the threads, which SEL reads.
     late : In(LateUsePort(cfg))
         Products and packed words.
-    late_operation : In(LateOperationPort())
+    late_operation : In(LateOperationPort(cfg))
         Shift amount and signedness of the late results in flight.
     narrows : In(1)
         ``operation`` packs four numbers into one register.
@@ -102,7 +102,7 @@ class SimdLanes(Component):
             "store": In(ResultWritePort(cfg)),
             "choose": In(slots),
             "late": In(LateUsePort(cfg)),
-            "late_operation": In(LateOperationPort()),
+            "late_operation": In(LateOperationPort(cfg)),
             "narrows": In(1),
             "multiplier_operands": Out(MultiplierOperandPort(cfg)),
             "read": In(ResultReadPort(cfg)),
@@ -124,8 +124,10 @@ class SimdLanes(Component):
         control, keep_a = self._alu_control(m)
         form, buffer = self._form(m)
         entry = Cat(self.store.group, Mux(self.store.current, self.store.buffer, buffer))
+        lanes = []
         for slot in range(self.slots):
             enter = operands.instantiate(m, f"operands_{slot}")
+            lanes.append(enter)
             leave = results.instantiate(m, f"result_{slot}")
             self._connect_operands(m, enter, slot, keep_a)
             self._connect_result(m, leave, slot, entry)
@@ -133,6 +135,8 @@ class SimdLanes(Component):
                 enter.control.eq(control), leave.form.eq(form),
                 leave.result.eq(enter.result | Mux(self.late.scale, 0, enter.late.product)),
             ]
+        if cfg.output_stage:
+            self._show(m, lanes)
         return m
 
     def _connect_operands(self, m, lane, slot, keep_a):
@@ -145,7 +149,7 @@ class SimdLanes(Component):
             lane.load.other.eq(load.other),
             source.value.eq(operation.value), source.element_shift.eq(operation.element_shift),
             source.b_is_register.eq((operation.b_is_register & ~self._tid) | self._stores), source.use_thread.eq(self._tid),
-            source.access.eq(operation.access),
+            source.access.eq(operation.access), source.output.eq(operation.output if self.cfg.output_stage else OutputUse.NONE),
             lane.thread.eq(load.group * self.slots + slot), lane.choose.eq(self.choose[slot]),
             number.scale.eq(late.scale), number.product.eq(late.product[slot % len(late.product)]),
             number.amount.eq(self.late_operation.amount), number.narrow_take.eq(late.narrow_take[slot]),
@@ -156,6 +160,16 @@ class SimdLanes(Component):
         ]
         if self.cfg.register_pairs:
             m.d.comb += lane.operand_second.eq(self.operand_second[slot])
+
+    def _show(self, m, lanes):
+        """Packed words of the lanes as results, or with rows and columns of their bytes exchanged: neighbouring lanes in a word."""
+        words = len(lanes) // 4         # of four lanes each
+        for slot, lane in enumerate(lanes):
+            number, byte = slot % words, slot // words
+            exchanged = Cat(other.word.word_select(byte, 8) for other in lanes[4 * number:4 * number + 4])
+            m.d.comb += [
+                lane.late.bounds.eq(self.late_operation.bounds), lane.late.shown.eq(Mux(self.late_operation.transpose, exchanged, lane.word)),
+            ]
 
     def _connect_result(self, m, lane, slot, entry):
         """Connects the result buffer of a lane, but for the result and its form."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 from math import prod
 from operator import add
@@ -11,6 +12,7 @@ import numpy as np
 
 from ..compiled.geometry import Geometry
 from ..compiled.layout import ImageLayout
+from ..golden.requantise import Requantise
 from ..kernels.compiled_convolution import CompiledConvolutionKernel, CompiledConvolutionProblem
 from ..kernels.planner import plan
 from ..kernels.problem import Elements, Operands
@@ -24,35 +26,42 @@ if TYPE_CHECKING:
 __all__ = ["compiled_convolution"]
 
 
-def compiled_convolution(device: Host, x: np.ndarray, w: np.ndarray, geometry: Geometry, layout: ImageLayout,
-                         zero_point: int) -> tuple[np.ndarray, Stats]:
-    """``(y, stats)``; ``x`` and ``y`` of ``layout``, ``w`` (outputs, channels / group, positions…), y int32."""
+def compiled_convolution(device: Host, x: np.ndarray, w: np.ndarray, geometry: Geometry, layout: ImageLayout, zero_point: int = 0,
+                         bias: np.ndarray | None = None, requantise: Requantise | None = None) -> tuple[np.ndarray, Stats]:
+    """``(y, stats)``; ``x`` and ``y`` of ``layout``, ``w`` (outputs, channels / group, positions…), ``bias`` int32 (outputs,).
+
+    y is int32, or of the type of ``requantise``.
+    """
     parts, runs = [], []
     filters = geometry.outputs // geometry.group
     for group in range(geometry.group):
-        problem = CompiledConvolutionProblem(geometry, layout, group, Elements.of(x, w), zero_point)
+        mine = slice(group * filters, (group + 1) * filters)
+        own = requantise
+        if requantise is not None and requantise.per_column:
+            own = replace(requantise, multiplier=np.asarray(requantise.multiplier)[mine])
+        problem = CompiledConvolutionProblem(geometry, layout, group, Elements.of(x, w), zero_point, bias is not None, own)
         kernel = cast(CompiledConvolutionKernel, plan(device.cfg, problem))
-        y, stats = _group(device, kernel, x, w[group * filters:(group + 1) * filters], geometry)
+        y, stats = _group(device, kernel, x, w[mine], None if bias is None else bias[mine], geometry)
         parts.append(layout.to_channels_last(y, filters))
         runs += stats
     return layout.from_channels_last(np.concatenate(parts, axis=-1)), reduce(add, runs)
 
 
-def _group(device: Host, kernel: CompiledConvolutionKernel, x: np.ndarray, w: np.ndarray,
+def _group(device: Host, kernel: CompiledConvolutionKernel, x: np.ndarray, w: np.ndarray, bias: np.ndarray | None,
            geometry: Geometry) -> tuple[np.ndarray, list[Stats]]:
     """All images of a group."""
-    memory, planes, result = device.memory, kernel.planes, kernel.y_planes
+    memory, planes, result = device.memory, kernel.planes, kernel.output.planes
     stored = _padded(x.reshape(-1, planes.vector * prod(geometry.size)), planes.plane)
     with Placement(memory) as places:
         front = -kernel.start       # copies of the first band begin in front of x, those of the last one end behind it
         image = places.place_bytes(bytes(front) + stored.tobytes() + bytes(kernel.tail)) + front + kernel.first_plane * planes.pitch
-        table = places.place_bytes(kernel.table_data().tobytes() + kernel.weights(w).tobytes())
+        table = places.place_bytes(kernel.parameters(w, bias).tobytes())
         bases = places.place_bytes(kernel.bases().tobytes())
         nbytes = result.count * result.plane * geometry.images
         y = places.reserve((1, nbytes + kernel.result_tail), np.uint8)
         runs = [execute(device, kernel, Operands(image + number * planes.image, table, y + number * result.image, bases))
                 for number in range(geometry.images)]
-        return kernel.result_array(memory.bytes[y:y + nbytes], geometry.images), runs
+        return kernel.output.array(memory.bytes[y:y + nbytes]), runs
 
 
 def _padded(rows: np.ndarray, pitch: int) -> np.ndarray:

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from ..arguments import check_choice, check_mask, integer_array
 from ..compiled.geometry import Geometry
 from ..compiled.layout import ImageLayout
+from ..golden.requantise import Requantise
 from ..kernels.compiled_convolution import CompiledConvolutionKernel, CompiledConvolutionProblem
 from ..kernels.convolution import ConvolutionKernel
 from ..kernels.parts.convolution_shape import ConvolutionShape
@@ -25,6 +26,7 @@ from .compiled_convolution import compiled_convolution
 from .execution import execute
 from .host import Host, Pads
 from .memory import Placement
+from .products import check_columns
 
 if TYPE_CHECKING:
     from .stats import Stats
@@ -104,15 +106,47 @@ def _check(x: np.ndarray, w: np.ndarray, group: int, method: str) -> None:
     check_choice("method", method, METHODS)
 
 
+def _zero_point(name: str, value: Any, dtype: np.dtype) -> int:
+    limits = np.iinfo(dtype)
+    if not _is_integer(value):
+        raise UsageTypeError(f"{name} must be an integer, not {value!r}")
+    if not limits.min <= value <= limits.max:
+        raise UsageError(f"{name} must be from {limits.min} to {limits.max} as {dtype}, not {value}")
+    return int(value)
+
+
+def _without_zero_point(w: np.ndarray, zero_point: Any) -> np.ndarray:
+    """Filters minus their zero point, one for all or one each, as int8 or uint8."""
+    values = (zero_point,) if _is_integer(zero_point) else _several("w_zero_point", zero_point)
+    if len(values) not in (1, len(w)):
+        raise UsageError(f"w_zero_point must be an integer, or {len(w)} of them, not {zero_point!r}")
+    points = [_zero_point("w_zero_point", value, w.dtype) for value in values]
+    if not any(points):
+        return w
+    shifted = w.astype(np.int16) - np.array(points, np.int16).reshape(-1, *[1] * (w.ndim - 1))
+    for dtype in (np.int8, np.uint8):
+        if np.array_equal(shifted.astype(dtype), shifted):
+            return shifted.astype(dtype)
+    raise UsageError(f"w minus w_zero_point must fit int8 or uint8, not {shifted.min()} to {shifted.max()}")
+
+
 def convolve(device: Host, x: ArrayLike, w: ArrayLike, *, strides: int | Sequence[int], pads: Pads, dilations: int | Sequence[int],
-             group: int, layout: str, method: str) -> tuple[np.ndarray, Stats]:
+             group: int, layout: str, method: str, bias: np.ndarray | None, x_zero_point: int, w_zero_point: int | Sequence[int],
+             requantise: Requantise | None) -> tuple[np.ndarray, Stats]:
     """``(y, stats)`` of ``Device.conv``."""
     x, w = integer_array("x", x), integer_array("w", w)
     _check(x, w, group, method)
+    check_columns(len(w), bias, requantise)
+    w = _without_zero_point(w, w_zero_point)
+    zero_point = _zero_point("x_zero_point", x_zero_point, x.dtype)
     image_layout = ImageLayout.of(layout, w.ndim - 2)
     geometry = _geometry(x, w, image_layout, pads, strides, dilations, int(group))
-    if method == "compiled" or (method == "auto" and _compiled_is_faster(device.cfg, geometry, image_layout, Elements.of(x, w))):
-        return compiled_convolution(device, x, w, geometry, image_layout, 0)
+    output = bias is not None or zero_point != 0 or requantise is not None
+    if output and method == "im2col":
+        raise UsageError("method must be \"compiled\" with bias, x_zero_point or requantise, not \"im2col\"")
+    if output or method == "compiled" or (
+            method == "auto" and _compiled_is_faster(device.cfg, geometry, image_layout, Elements.of(x, w))):
+        return compiled_convolution(device, x, w, geometry, image_layout, zero_point, bias, requantise)
     last = image_layout.to_channels_last(x, geometry.channels)
     shape = ConvolutionShape.of_group(geometry)
     filters = np.ascontiguousarray(np.moveaxis(w, 1, -1))

@@ -256,8 +256,9 @@ class Device(TensorAccess, RecurrentAccess):
             stats = execute(self, plan(self.cfg, problem), operands)
             return LayerResult(self.memory.matrix(operands.c, shape, problem.result).copy(), stats)
 
-    def conv(self, x: ArrayLike, w: ArrayLike, *, strides: int | Sequence[int] = 1, pads: Pads = 0, dilations: int | Sequence[int] = 1,
-             group: int = 1, layout: str = "NCHW", method: str = "auto") -> LayerResult:
+    def conv(self, x: ArrayLike, w: ArrayLike, bias: np.ndarray | None = None, *, strides: int | Sequence[int] = 1, pads: Pads = 0, dilations: int | Sequence[int] = 1,
+             group: int = 1, layout: str = "NCHW", method: str = "auto", x_zero_point: int = 0, w_zero_point: int | Sequence[int] = 0,
+             requantise: Requantise | None = None) -> LayerResult:
         """Convolution of 8-bit integers, exact in 32 bits (sums wrap modulo 2**32) [S1.16, S2].
 
         Parameters
@@ -266,10 +267,12 @@ class Device(TensorAccess, RecurrentAccess):
             ``int8`` or ``uint8``: images of ``layout``, with one to three spatial axes.
         w : numpy.ndarray
             ``int8`` or ``uint8``, shape (K, C / group, [T, [R,]] S): filters.
+        bias : numpy.ndarray, optional
+            ``int32`` of shape (K,), added to the sums modulo 2**32.
         strides, dilations : int or tuple
             For all spatial axes, or for each of them; strides up to 8 with im2col.
         pads : int or tuple
-            Zeros around each image: for all axes, for each spatial axis, a pair (begin, end) for each, or first all begins and then all
+            Padding around each image, which reads as ``x_zero_point``: for all axes, for each spatial axis, a pair (begin, end) for each, or first all begins and then all
             ends.
         group : int
             Output k sees the channels of group k div (K / group) only; a run each.
@@ -279,14 +282,21 @@ class Device(TensorAccess, RecurrentAccess):
         method : str
             "compiled": ``mm`` finds its elements by a list of offsets that is made before the run. "im2col": the TMAU makes the rows of the
             matrix product while it loads, from channels last, into which the host rearranges other layouts. "auto": what a cost model
-            expects to be faster.
+            expects to be faster; "compiled" with ``bias``, ``x_zero_point`` or ``requantise``.
+        x_zero_point : int
+            What a zero of ``x`` is stored as.
+        w_zero_point : int or tuple
+            The same for ``w``: for all filters, or for each. ``w`` minus it must fit int8 or uint8.
+        requantise : Requantise, optional
+            What becomes of the sums; needs ``output_stage`` and at least 16 threads.
 
-        Returns ``LayerResult``: ``y`` is ``int32``, of ``layout``. Operands and result lie in global memory with pixels (im2col, and
+        Returns ``LayerResult``: ``y`` is ``int32`` or of the type of ``requantise``, of ``layout``. Operands and result lie in global memory with pixels (im2col, and
         results with channels last) or planes (compiled) at multiples of 16 bytes; ``stats`` counts from operands there to the result there.
         Raises ``ValueError`` for what does not fit together, ``TensorMapError`` for what a descriptor cannot say.
         """
         return LayerResult(*convolve(self, x, w, strides=strides, pads=pads, dilations=dilations, group=group, layout=layout,
-                                     method=method))
+                                     method=method, bias=bias, x_zero_point=x_zero_point, w_zero_point=w_zero_point,
+                                     requantise=requantise))
 
     def tensordot(self, a: np.ndarray, b: np.ndarray, axes: int | Sequence[int | Sequence[int]] = 1, *, b_layout: str = "nk",
                   ka: int | None = None, kb: int | None = None, order: str | None = None, resident: bool = False) -> MatrixResult:

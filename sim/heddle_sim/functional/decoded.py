@@ -16,6 +16,7 @@ from heddle.isa.encoding import (
     LoopOrder,
     Opcode,
     OperandSource,
+    OutputUse,
     Reduction,
     Space,
     Special,
@@ -120,6 +121,7 @@ class Decoder:
             access=access, space=Space.SHARED,
             element_shift=0, swizzle=Swizzle.NONE, guard=decoded.guard, guard_negate=decoded.guard_negate, dst=decoded.dst, a=decoded.a,
             b=decoded.b, c=decoded.c, value=0, pc=0,
+            output=OutputUse(modifier("alu.output")) if decoded.opcode is Opcode.THREAD_ALU else OutputUse.NONE,
             b_is_register=decoded.special is None and decoded.b_source == OperandSource.REGISTER.value)
 
     def _matrix(self, decoded: SimpleNamespace, modifier: Callable[[str], int]) -> SimpleNamespace:

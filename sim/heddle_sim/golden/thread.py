@@ -8,7 +8,7 @@ import numpy as np
 from heddle.config import Config
 from heddle.constants import PREDICATES
 from heddle.interfaces.layouts import ThreadKind
-from heddle.isa.encoding import ACCESS_BYTES, GUARD_ALWAYS, Access, AluFunction, CompareFunction, Space, Swizzle
+from heddle.isa.encoding import ACCESS_BYTES, GUARD_ALWAYS, Access, AluFunction, CompareFunction, OutputUse, Space, Swizzle
 from heddle.isa.error_codes import ErrorCode
 from numpy.typing import ArrayLike
 
@@ -35,6 +35,8 @@ class ThreadState:
         Shared memory.
     entries : uint32 [cfg.compiled_offsets]
         Compiled-offset memory.
+    channels : uint32 [2, threads]
+        Biases and multipliers of the output stage.
     memory : uint8 [bytes]
         Global memory; an access beyond its end (below ``2**axi_address_bits``) is answered with an error.
     """
@@ -45,6 +47,7 @@ class ThreadState:
     lane_mask: np.ndarray
     shared: np.ndarray
     entries: np.ndarray
+    channels: np.ndarray
     memory: np.ndarray
 
     @classmethod
@@ -57,6 +60,7 @@ class ThreadState:
             lane_mask=np.ones(cfg.threads, bool),
             shared=np.zeros(cfg.shared_bytes, np.uint8),
             entries=np.zeros(cfg.compiled_offsets, np.uint32),
+            channels=np.zeros((2, cfg.threads), np.uint32),
             memory=np.zeros(memory_bytes, np.uint8),
         )
 
@@ -129,6 +133,23 @@ def narrow(unsigned: bool, values: ArrayLike, shift: int) -> np.ndarray:
     return np.ascontiguousarray(np.clip(rounded, low, high).astype(np.int64).astype(np.uint8)).view("<u4")[:, 0]
 
 
+def requantise(state: ThreadState, operation: SimpleNamespace, values: np.ndarray) -> np.ndarray:
+    """PACK and TRANSPOSE: SCALE with bias and multiplier of each thread, zero point and bounds, as a word of each thread."""
+    bias, multiplier = state.channels
+    products = alu(AluFunction.MULH, values + bias[:, None], np.broadcast_to(multiplier[:, None], values.shape))
+    shift = int(operation.c) & 31
+    rounded = (products.view(np.int32).astype(np.int64) + (1 << shift >> 1)) >> shift
+    given = np.array([operation.value >> place & 0xff for place in (0, 8, 16)], np.uint8)
+    zero, minimum, maximum = given.view(np.uint8 if operation.unsigned else np.int8).astype(np.int64)
+    total = rounded + zero
+    packed = np.where(total > maximum, maximum, np.where(total < minimum, minimum, total)).astype(np.uint8)
+    if operation.output is OutputUse.TRANSPOSE:
+        slots = min(state.cfg.thread_slots, state.cfg.threads)
+        # Of each group: [word, lane of the word, byte] becomes [byte, word, lane of the word].
+        packed = packed.reshape(-1, slots // 4, 4, 4).transpose(0, 3, 1, 2)
+    return np.ascontiguousarray(packed).reshape(-1, 4).view("<u4")[:, 0]
+
+
 def compare(function: CompareFunction, unsigned: bool, a: ArrayLike, b: ArrayLike) -> np.ndarray:
     """Comparison of the uint32 arrays a and b, element by element, as bool; signed unless ``unsigned``."""
     a, b = np.asarray(a, np.uint32), np.asarray(b, np.uint32)
@@ -151,7 +172,7 @@ def execute(state: ThreadState, operation: SimpleNamespace) -> list[ThreadError]
     """Execute one operation (fields of ``thread_operation_layout`` as attributes, ``swizzle`` a ``Swizzle``) on ``state``; returns its
     errors. An address of a swizzled tile is checked as it is, and names the byte that the swizzle moved away from there.
 
-    ``access`` V4 of kind ALU selects four registers; NARROW and SCALE always have V4.
+    ``access`` V4 of kind ALU selects four registers; NARROW and SCALE always have V4. Without ``output`` it uses no output stage.
 
     An operation with an error changes no register. A store with an address error has written the groups of ``thread_slots`` threads
     before the first group with an error. Of several errors of an operation only that of the lowest thread is reported. Writes that
@@ -175,7 +196,9 @@ def execute(state: ThreadState, operation: SimpleNamespace) -> list[ThreadError]
             b = state.registers[:, operation.b]
         else:
             b = np.full(state.cfg.threads, operation.value, np.uint32)
-        if kind is ThreadKind.ALU:
+        if kind is ThreadKind.ALU and getattr(operation, "output", OutputUse.NONE) is OutputUse.CHANNEL:
+            state.channels[:] = a, b
+        elif kind is ThreadKind.ALU:
             written = np.ones_like(active) if operation.function is AluFunction.SEL else active
             result = alu(operation.function, a, b, operation.unsigned, active)
             state.registers[written, operation.dst] = result[written]
@@ -189,6 +212,9 @@ def execute(state: ThreadState, operation: SimpleNamespace) -> list[ThreadError]
 def _vector(state: ThreadState, operation: SimpleNamespace, active: np.ndarray) -> None:
     """A function of four registers."""
     values = state.registers[:, operation.a:operation.a + 4].copy()
+    if getattr(operation, "output", OutputUse.NONE) is not OutputUse.NONE:
+        state.registers[active, operation.dst] = requantise(state, operation, values)[active]
+        return
     if operation.function is AluFunction.NARROW:
         state.registers[active, operation.dst] = narrow(operation.unsigned, values, operation.value)[active]
         return

@@ -23,6 +23,7 @@ from heddle.isa.encoding import (
     ElementType,
     Opcode,
     OperandSource,
+    OutputUse,
     Reduction,
     Space,
     Special,
@@ -128,6 +129,18 @@ def _alu_operand(value: int, word: int, cfg: Config | None) -> str | None:
 def _alu_source(value: int, word: int, cfg: Config | None) -> str | None:
     vector = _get(word, "modifiers.alu.vector") or _narrows(word)
     return _FUNCTIONS["uniform_source" if vector else "thread_source"](value, word, cfg)
+
+
+def _output(value: int, word: int, cfg: Config | None) -> str | None:
+    use, function = (_get(word, f"modifiers.alu.{name}") for name in ("output", "function"))
+    if use == OutputUse.NONE.value:
+        return None
+    if cfg and not cfg.output_stage:
+        return "without output: the configuration has no output_stage"
+    expected = AluFunction.ADD if use == OutputUse.CHANNEL.value else AluFunction.SCALE
+    if function != expected.value or _get(word, "modifiers.alu.vector"):
+        return f"of function {expected.name} without .v4 with output {OutputUse(use).name}"
+    return None
 
 
 def _predicate(value: int, word: int, cfg: Config | None) -> str | None:
@@ -314,6 +327,7 @@ _FUNCTIONS = {
     "transpose": _transpose,
     "merges": _merges,
     "compiled": _compiled,
+    "output": _output,
     "offset_memory": _offset_memory,
     "offset_words": _offset_words,
     "plain_copy": _plain_copy,

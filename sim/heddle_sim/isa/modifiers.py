@@ -6,7 +6,7 @@ from enum import Enum
 
 from heddle.errors import UsageError
 from heddle.isa.compiled_offsets import OffsetEntry
-from heddle.isa.encoding import LoopOrder, Reduction, Space, Swizzle, WaitUnit
+from heddle.isa.encoding import LoopOrder, OutputUse, Reduction, Space, Swizzle, WaitUnit
 from heddle.isa.tensor_descriptor import TensorFormat
 from heddle.isa.tensor_rules import REDUCTION_FORMATS
 
@@ -152,6 +152,9 @@ MODIFIERS: dict[str, tuple[Choice | Flags, ...]] = {
     "alu": (_vector(),),
     "mulh": (_vector(), Choice("signedness", "unsigned product", _flag("modifiers.alu.unsigned", "s", "u"), "s")),
     "narrow": (Choice("bytes", "signed or unsigned bytes", _flag("modifiers.alu.unsigned", "s8", "u8"), None, shown=True),),
+    "output": (Choice("bytes", "signed or unsigned bytes", _flag("modifiers.alu.unsigned", "s8", "u8"), None, shown=True),
+               Choice("t", "neighbouring threads in a word",
+                      {"": {"modifiers.alu.output": OutputUse.PACK.value}, "t": {"modifiers.alu.output": OutputUse.TRANSPOSE.value}}, "")),
     "wait": (Flags("units", "units to wait for; all when none is named", "modifiers.wait.units",
                    {unit.name.lower(): unit.value for unit in WaitUnit}),),
     "group": (Choice("read", "only until shared memory has been read", _flag("modifiers.wait.read", "", "read"), ""),),

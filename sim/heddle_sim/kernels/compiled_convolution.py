@@ -26,10 +26,12 @@ from heddle.isa.compiled_offsets import MASK_BITS, OFFSET_BITS, POSITIONS
 from ..compiled.geometry import Geometry
 from ..compiled.layout import ImageLayout, ImageStrides
 from ..compiled.representation import ALWAYS, Representation, compile_convolution
+from ..golden.requantise import Requantise
 from .kernel import Kernel
 from .parts.fitting import Region, Unfit, check_regions
 from .parts.launch import Launch
 from .parts.merges import write_scaled
+from .parts.output_tile import OutputTile
 from .parts.planes import Planes
 from .parts.text import KernelText
 from .parts.tiling import MAX_SLICES, round_up
@@ -42,16 +44,16 @@ _SLABS, _WEIGHTS, _TABLE = (0, 1), (2, 3, 4, 5), 6      # barriers
 # Cycles of the cost model, as measured on ``base``.
 _START, _LOAD = 500, 4                      # of a run; of a word of weights
 _TILE, _BAND = 214, 70                     # of a tile beside its stores; between two bands
-_STORE_WORD, _STORE_BLOCK = 2, 4.5          # of stores, for each group of threads and each word, or block of four
 _WRAP = (1 << OFFSET_BITS) - 1
 _ENTRY, _BASES, _LOCAL = 0, 1, 2            # segments: the band, bases of its pixels, all of shared memory
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CompiledConvolutionProblem(Problem):
-    """Convolution of one image and one group of channels: y (int32) of x and w, 8-bit integers; sums wrap modulo 2**32.
+    """Convolution of one image and one group of channels: y of x minus ``zero_point``, and w, 8-bit integers; sums wrap modulo 2**32.
 
-    ``geometry``: of all images with all channels. ``group``: number of the group. ``zero_point``: what the padding reads as.
+    ``geometry``: of all images with all channels. ``group``: number of the group. ``zero_point``: what the padding reads as. ``bias``: each
+    filter has one. ``requantise``: what becomes of the sums of this group; without it y is int32.
     """
 
     geometry: Geometry
@@ -59,6 +61,8 @@ class CompiledConvolutionProblem(Problem):
     group: int = 0
     elements: Elements = Elements()
     zero_point: int = 0
+    bias: bool = False
+    requantise: Requantise | None = None
 
     @property
     def name(self) -> str:
@@ -122,7 +126,7 @@ class CompiledConvolutionKernel(Kernel):
         # Two halves of the factor registers, each of whole granules.
         self.half_words = (TOKEN_GRANULES // 2 - 1) * granule
         self.halves = whole < 2 and self.filter_tiles > 1 and self.words <= self.half_words
-        self._result()
+        self.output = OutputTile(cfg, shape, layout, problem.outputs, problem.bias or problem.zero_point != 0, problem.requantise)
         self._place()
         self.text = KernelText(self._names())
 
@@ -147,7 +151,7 @@ class CompiledConvolutionKernel(Kernel):
         shape, cfg = self.problem.geometry, self.cfg
         bands = -(-shape.result[0] // rows)
         tiles, ragged = divmod(rows * prod(shape.result[1:]), cfg.threads)
-        store = cfg.threads * cfg.thread_groups * (_STORE_BLOCK / 4 if self.staged_pixel == 4 else _STORE_WORD)
+        store = self.output.cycles
         of_band = tiles * max(cfg.threads * self.steps, store + _TILE) + (max(ragged * self.steps, store + _TILE) if ragged else 0)
         copied = self._slab_bytes(rows) / cfg.axi_bytes
         weights = self.filter_tiles * cfg.threads * self.weight_pitch / cfg.axi_bytes
@@ -164,30 +168,16 @@ class CompiledConvolutionKernel(Kernel):
         if cfg.cores > 1:
             raise UsageError(f"cores must be 1 for method \"compiled\", not {cfg.cores}")
 
-    def _result(self) -> None:
-        """How a tile of the result goes to memory: a row for each pixel, or one for each block of channels."""
-        problem, threads = self.problem, self.cfg.threads
-        planes = Planes.of(problem.layout, problem.geometry.images, problem.outputs, problem.geometry.result, 4)
-        self.y_planes = planes
-        self.pixel_rows = problem.layout.channels_last or planes.vector >= threads
-        if problem.layout.channels_last:        # rows of pixels begin at multiples of 16 bytes
-            self.pixel_pitch = round_up(4 * problem.outputs, BANK_BYTES)
-            plane = self.pixel_pitch * self.pixels
-            self.y_planes = replace(planes, pitch=plane, image=plane)
-        else:
-            self.pixel_pitch = 4 * planes.vector
-        self.staged_pixel = 4 * threads if self.pixel_rows else self.pixel_pitch        # bytes of a pixel in a block of the staging area
-        # Blocks of channels begin in different banks.
-        self.block_pitch = threads * self.staged_pixel + (0 if self.pixel_rows else max(self.staged_pixel, BANK_BYTES))
-        self.stage_bytes = round_up(self.block_pitch * (1 if self.pixel_rows else threads // planes.vector), ROW_BYTES)
-
     def _place(self) -> None:
         """Shared memory, and the rows of a band."""
         cfg, shape = self.cfg, self.problem.geometry
         self.chunk_pitch = MAX_SLICES * cfg.dot + BANK_BYTES
         self.slot_bytes = cfg.threads * self.chunk_pitch
-        self.table_bytes = ROW_BYTES + 4 * self.entry_count        # first the padding: a row, which no swizzle leaves
-        self.stages, slots = (0, self.stage_bytes), 2 * self.stage_bytes
+        # First the padding: a row, which no swizzle leaves. Then entries, places of the lanes, and their biases and multipliers.
+        self.places = ROW_BYTES + 4 * self.entry_count
+        self.channels = self.places + 4 * cfg.threads
+        self.table_bytes = self.channels + 8 * cfg.threads * self.filter_tiles * self.output.has_channels
+        self.stages, slots = (0, self.output.nbytes), 2 * self.output.nbytes
         self.slots = tuple(slots + number * self.slot_bytes for number in range(_SLOTS))
         self.table = round_up(slots + _SLOTS * self.slot_bytes, ROW_BYTES)
         self.slab = round_up(self.table + self.table_bytes, ROW_BYTES)
@@ -205,7 +195,7 @@ class CompiledConvolutionKernel(Kernel):
         self.band_pixels = rows * prod(shape.result[1:])
         self.band_tiles = -(-self.band_pixels // cfg.threads)
         check_regions(cfg, [
-            *(Region(f"stage {number}", start, self.stage_bytes) for number, start in enumerate(self.stages)),
+            *(Region(f"stage {number}", start, self.output.nbytes) for number, start in enumerate(self.stages)),
             *(Region(f"slot {number}", start, self.slot_bytes) for number, start in enumerate(self.slots)),
             Region("table", self.table, self.table_bytes), Region("slabs", self.slab, self.slab_bytes * min(self.bands, 2))])
 
@@ -213,7 +203,7 @@ class CompiledConvolutionKernel(Kernel):
         """Whether bands of so many rows of the result begin at multiples of 16 bytes of x, and of y."""
         shape = self.problem.geometry
         return (rows * shape.stride[0] * self.planes.row_bytes % BANK_BYTES == 0
-                and rows * prod(shape.result[1:]) * self.pixel_pitch % BANK_BYTES == 0)
+                and rows * prod(shape.result[1:]) * self.output.pixel_pitch % BANK_BYTES == 0)
 
     @property
     def start(self) -> int:
@@ -272,7 +262,7 @@ class CompiledConvolutionKernel(Kernel):
         return table
 
     def table_data(self) -> np.ndarray:
-        """Padding and entries, uint8."""
+        """Padding, entries and places of the lanes, uint8."""
         made, cfg = self.representation, self.cfg
         offsets = made.group_offsets(self.problem.group) - self.first_plane * made.strides.block
         step = cfg.dot if self.by_word else 1
@@ -288,7 +278,7 @@ class CompiledConvolutionKernel(Kernel):
         table = np.full(self.entry_count, entries[-1], np.int64)        # surplus elements have weights of zero
         table[:len(entries)] = entries
         padding = np.full(ROW_BYTES, self.problem.zero_point & 0xFF, np.uint8)
-        return np.concatenate([padding, table.astype("<u4").view(np.uint8)])
+        return np.concatenate([padding, table.astype("<u4").view(np.uint8), self.output.places().astype("<u4").view(np.uint8)])
 
     @property
     def tail(self) -> int:
@@ -300,36 +290,21 @@ class CompiledConvolutionKernel(Kernel):
         """Bytes behind the planes of the result that stores of the last tile reach."""
         return BANK_BYTES
 
-    def result_array(self, memory: np.ndarray, images: int) -> np.ndarray:
-        """The result, of the layout of x, int32, from the bytes of all its planes."""
-        problem, shape, vector = self.problem, self.problem.geometry, self.y_planes.vector
-        planes = memory.view(np.int32).reshape(-1, self.y_planes.plane // 4)
-        if problem.layout.channels_last:
-            rows = planes[:, :self.pixels * self.pixel_pitch // 4].reshape(len(planes), self.pixels, -1)[..., :problem.outputs]
-            return rows.reshape(images, *shape.result, problem.outputs).copy()
-        rows = planes[:, :self.pixels * vector]
-        return rows.reshape(problem.layout.shape(images, problem.outputs, shape.result)).copy()
-
-    @property
-    def filter_of_lane(self) -> np.ndarray:
-        """Filter of each lane, within a tile. Where words are stored, the threads of a group have every fourth one: each writes to a bank
-        of its own."""
-        lanes, slots = np.arange(self.cfg.threads), self.cfg.thread_slots
-        if not self._spread:
-            return lanes
-        group, slot = lanes // slots, lanes % slots
-        return 4 * slot + group % 4 + 4 * slots * (group // 4)
-
-    @property
-    def _spread(self) -> bool:
-        return self.staged_pixel > 4 and self.cfg.thread_groups % 4 == 0
+    def parameters(self, w: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
+        """Table, channels and weights of the group, uint8; ``w`` (outputs, channels, positions…), ``bias`` int32 or None."""
+        parts = [self.table_data()]
+        if self.output.has_channels:
+            # What padding and x have too much, each element of a filter has: one sum for each filter.
+            excess = self.problem.zero_point * w.astype(np.int64).reshape(len(w), -1).sum(axis=1)
+            parts.append(self.output.channels((0 if bias is None else bias.astype(np.int64)) - excess).reshape(-1).view(np.uint8))
+        return np.concatenate([*parts, self.weights(w).reshape(-1)])
 
     def weights(self, w: np.ndarray) -> np.ndarray:
         """Filters of the group (outputs, channels, positions…) as rows in the order of the offsets, uint8."""
         rows = np.zeros((self.filter_tiles * self.cfg.threads, self.weight_pitch), np.uint8)
         arranged = self.representation.arranged(w)
         rows[:len(w), :arranged.shape[1]] = arranged.view(np.uint8)
-        return rows.reshape(self.filter_tiles, self.cfg.threads, -1)[:, self.filter_of_lane].reshape(rows.shape)
+        return rows.reshape(self.filter_tiles, self.cfg.threads, -1)[:, self.output.filter_of_lane].reshape(rows.shape)
 
     # -- program ----------------------------------------------------------------------------
 
@@ -339,7 +314,7 @@ class CompiledConvolutionKernel(Kernel):
         return ["entry", "slab_to", "slab_pitch", "next_x", "x_pitch", "x_blocks", "x_count", *slots, "chunk", "chunk_pitch", "w_blocks",
                 "w_rows", "y", "y_pitch", "from", "from_pitch", "blocks", "rows", "table", "bases", "bases_to", "next_bases", "w", "x",
                 "filters", "filters_left", "prev_filters", "in_block", "bands", "next_band", "copies", "first_tile", "parity", "first_y",
-                "row_y", "tile_y", "prev_y", "half", "load", "left", "tile_left", "prev_left", "tile_bases"]
+                "row_y", "tile_y", "prev_y", "half", "load", "left", "tile_left", "prev_left", "tile_bases", "fresh"]
 
     def launches(self, operands: Operands | None = None) -> list[Launch]:
         """One ``Launch``; ``operands.table``: the bases."""
@@ -350,7 +325,7 @@ class CompiledConvolutionKernel(Kernel):
             "table": operands.b,
             "w": operands.b + self.table_bytes, "chunk_pitch": self.weight_pitch, "w_rows": self.cfg.threads,
             "w_blocks": self.chunks[0] * self.cfg.dot // BANK_BYTES, "first_y": operands.c, "filters": self.filter_tiles,
-            "filters_left": problem.outputs, "in_block": 0, "half": 0,
+            "filters_left": problem.outputs, "in_block": 0, "half": 0, "fresh": 1,
             "next_band": self.bands, "copies": self.bands * self.filter_tiles - 1, "parity": 0}
         if self.row_step > 1:           # a row each
             row = self.planes.row_bytes
@@ -402,9 +377,11 @@ class CompiledConvolutionKernel(Kernel):
 
     def _prologue(self) -> None:
         text, cfg = self.text, self.cfg
-        # Registers behind those of two tiles; two for ``term``.
+        # Registers behind those of two tiles: two for ``term`` and the pair of bias and multiplier, then words of four bytes.
         first = 2 * cfg.threads
-        self.tid, self.place, self.weight_place, self.base_place, self.within, self.term = range(first, first + 6)
+        self.tid, self.place, self.weight_place, self.base_place, self.term, _, self.channel, _, self.channel_place, self.zero = (
+            range(first, first + 10))
+        self.packed = first + 12
         text(f"    umov {{bases_to}}, {self.table}", f"    barrier.expect b{_TABLE}, {self.table_bytes}",
              f"    copy_block.shared.global {{bases_to}}, {{table}}, {self.table_bytes // BANK_BYTES}, b{_TABLE}")
         self._copy_first_chunks()
@@ -412,30 +389,12 @@ class CompiledConvolutionKernel(Kernel):
         text(*(f"    usetp.ne {predicate}, {{x}}, {{x}}" for predicate in ("up0", "up1", "up3", "up4")),
              f"    segment.shared.b8.d1 ur{_LOCAL}, 0", f"    mov r{self.tid}, %tid", f"    shl r{self.base_place}, r{self.tid}, 2")
         write_scaled(text, self.weight_place, self.tid, 1, self.chunk_pitch, self.term)
-        self._place_of_lane()
-        text(f"    mov r{self.offsets[0]}, 0", f"    barrier.wait b{_TABLE}")
+        text(f"    mov r{self.zero}, 0", f"    shl r{self.channel_place}, r{self.tid}, 3", f"    mov r{self.offsets[0]}, 0",
+             f"    barrier.wait b{_TABLE}", f"    ld.b32 r{self.place}, ur{_LOCAL}:r{self.base_place}:{self.table + self.places}")
         fills = 4 * self.entry_count // cfg.dot
         for word in range(0, fills, MAX_SLICES):
             text(f"    offsets.k{min(MAX_SLICES, fills - word)} {word}, ur{_LOCAL}:rf{self.offsets[0]}:"
                  f"{self.table + ROW_BYTES + word * cfg.dot}")
-
-    def _place_of_lane(self) -> None:
-        """Place of a thread's filter in the staging area, for pixel 0."""
-        text, place, term, slots = self.text, self.place, self.term, self.cfg.thread_slots.bit_length() - 1
-        if self._spread:            # see ``filter_of_lane``
-            text(f"    and r{place}, r{self.tid}, {self.cfg.thread_slots - 1}", f"    shl r{place}, r{place}, 2",
-                 f"    shr r{term}, r{self.tid}, {slots}", f"    and r{term}, r{term}, 3", f"    add r{place}, r{place}, r{term}",
-                 f"    shr r{term}, r{self.tid}, {slots + 2}", f"    shl r{term}, r{term}, {slots + 2}",
-                 f"    add r{place}, r{place}, r{term}")
-        else:
-            text(f"    mov r{place}, r{self.tid}")
-        if self.pixel_rows:
-            text(f"    shl r{place}, r{place}, 2")
-            return
-        vector = self.y_planes.vector
-        text(f"    and r{self.within}, r{place}, {vector - 1}", f"    shl r{self.within}, r{self.within}, 2")
-        write_scaled(text, place, place, vector, self.block_pitch, self.term)
-        text(f"    add r{place}, r{place}, r{self.within}")
 
     # -- weights ----------------------------------------------------------------------------
 
@@ -483,19 +442,22 @@ class CompiledConvolutionKernel(Kernel):
 
     def _next_filters(self) -> None:
         """Weights of the next filters, and where their results go."""
-        text, threads, planes = self.text, self.cfg.threads, self.y_planes
+        text, threads, planes = self.text, self.cfg.threads, self.output.planes
         if self.halves:
             text("    uxor {half}, {half}, 1", "    usetp.ne up4, {half}, 0", "    umov {load}, 1")
         else:
             text(f"    uadd {{w}}, {{w}}, {threads * self.weight_pitch}", "    wait.thread")
             self._copy_first_chunks()
-        if not self.pixel_rows:
+        if self.output.has_channels:
+            text("    umov {fresh}, 1")
+        item = self.output.dtype.itemsize
+        if not self.output.pixel_rows:
             text(f"    uadd {{first_y}}, {{first_y}}, {threads // planes.vector * planes.pitch}")
             return
-        text(f"    uadd {{first_y}}, {{first_y}}, {4 * threads}")
+        text(f"    uadd {{first_y}}, {{first_y}}, {item * threads}")
         if not self.problem.layout.channels_last:       # one or several tiles of filters in a block of channels
             text("    uadd {in_block}, {in_block}, 1", f"    usetp.eq up2, {{in_block}}, {planes.vector // threads}",
-                 f"    @up2 uadd {{first_y}}, {{first_y}}, {planes.pitch - 4 * planes.vector}", "    @up2 umov {in_block}, 0")
+                 f"    @up2 uadd {{first_y}}, {{first_y}}, {planes.pitch - item * planes.vector}", "    @up2 umov {in_block}, 0")
 
     # -- tiles ------------------------------------------------------------------------------
 
@@ -519,7 +481,7 @@ class CompiledConvolutionKernel(Kernel):
             text("    umov {first_tile}, 1")
         text(f"    umov {{tile_left}}, {self.band_pixels}", f"    usetp.lt up2, {{left}}, {self.band_pixels}",
              "    @up2 umov {tile_left}, {left}", f"    usub {{left}}, {{left}}, {self.band_pixels}", "    umov {tile_y}, {row_y}",
-             f"    uadd {{row_y}}, {{row_y}}, {self.band_pixels * self.pixel_pitch}")
+             f"    uadd {{row_y}}, {{row_y}}, {self.band_pixels * self.output.pixel_pitch}")
 
     def _tile(self, parity: bool, half: bool = False) -> None:
         """``mm`` of a tile; then the tile before is stored."""
@@ -538,10 +500,16 @@ class CompiledConvolutionKernel(Kernel):
         text(f"    @!up3 bra {stored}")
         self._store(not parity)
         text(f"{stored}:")
+        if self.output.has_channels:        # behind the last tile of the filters before
+            same = text.label("same_filters")
+            text("    usetp.eq up2, {fresh}, 0", f"    @up2 bra {same}", "    umov {fresh}, 0",
+                 f"    ld.v2 r{self.channel}, ur{_LOCAL}:r{self.channel_place}:{self.table + self.channels}",
+                 *self.output.set_channels(self.channel, self.zero),
+                 f"    add r{self.channel_place}, r{self.channel_place}, {8 * threads}", f"{same}:")
         if self.bands > 1:
             self._copy_next_band()
         text("    umov {prev_y}, {tile_y}", "    umov {prev_left}, {tile_left}", "    umov {prev_filters}, {filters_left}",
-             f"    uadd {{tile_y}}, {{tile_y}}, {threads * self.pixel_pitch}", f"    usub {{tile_left}}, {{tile_left}}, {threads}",
+             f"    uadd {{tile_y}}, {{tile_y}}, {threads * self.output.pixel_pitch}", f"    usub {{tile_left}}, {{tile_left}}, {threads}",
              "    usetp.eq up3, {x}, {x}", f"    usetp.{'ne' if parity else 'eq'} up0, {{x}}, {{x}}")
 
     def _signs(self) -> str:
@@ -564,30 +532,26 @@ class CompiledConvolutionKernel(Kernel):
 
     def _store(self, parity: bool) -> None:
         """A tile from its registers to its staging area, and from there to the result."""
-        text, threads, stage = self.text, self.cfg.threads, self.stages[parity]
-        text("    wait_group.read 1")
-        if self.staged_pixel == 4:
-            text(*(f"    st.v4 ur{_LOCAL}:r{self.place}:{stage + 4 * pixel}, r{parity * threads + pixel}"
-                   for pixel in range(0, threads, 4)))
-        else:
-            text(*(f"    st.b32 ur{_LOCAL}:r{self.place}:{stage + self.staged_pixel * pixel}, r{parity * threads + pixel}"
-                   for pixel in range(threads)))
-        text("    wait.thread", f"    umov {{from}}, {stage}", "    umov {y}, {prev_y}")
+        text, threads, stage, output = self.text, self.cfg.threads, self.stages[parity], self.output
+        block = BANK_BYTES // output.dtype.itemsize         # elements
+        shift = block.bit_length() - 1
+        text("    wait_group.read 1",
+             *output.stores(parity * threads, f"ur{_LOCAL}:r{self.place}", stage, self.channel, self.packed), "    wait.thread", f"    umov {{from}}, {stage}", "    umov {y}, {prev_y}")
         limit = text.label("limited")
         text("    umov {rows}, {prev_left}", f"    usetp.le up2, {{prev_left}}, {threads}", f"    @up2 bra {limit}",
              f"    umov {{rows}}, {threads}", f"{limit}:")
-        if self.pixel_rows:
-            text(f"    umov {{y_pitch}}, {self.pixel_pitch}", f"    umov {{from_pitch}}, {self.staged_pixel}",
-                 f"    umov {{blocks}}, {threads // 4}", f"    usetp.lt up2, {{prev_filters}}, {threads}",
-                 "    @up2 uadd {blocks}, {prev_filters}, 3", "    @up2 ushr {blocks}, {blocks}, 2")
+        if output.pixel_rows:
+            text(f"    umov {{y_pitch}}, {output.pixel_pitch}", f"    umov {{from_pitch}}, {output.pixel_bytes}",
+                 f"    umov {{blocks}}, {threads // block}", f"    usetp.lt up2, {{prev_filters}}, {threads}",
+                 f"    @up2 uadd {{blocks}}, {{prev_filters}}, {block - 1}", f"    @up2 ushr {{blocks}}, {{blocks}}, {shift}")
         else:
-            vector = self.y_planes.vector
-            text(f"    umov {{y_pitch}}, {self.y_planes.pitch}", f"    umov {{from_pitch}}, {self.block_pitch}")
-            if vector == 1:
-                text("    uadd {blocks}, {rows}, 3", "    ushr {blocks}, {blocks}, 2")
+            vector = output.planes.vector
+            places = vector.bit_length() - 1
+            text(f"    umov {{y_pitch}}, {output.planes.pitch}", f"    umov {{from_pitch}}, {output.block_pitch}")
+            if vector >= block:
+                text(f"    ushl {{blocks}}, {{rows}}, {places - shift}")
             else:
-                text(f"    ushl {{blocks}}, {{rows}}, {(vector // 4).bit_length() - 1}")
-            shift = vector.bit_length() - 1
+                text(f"    uadd {{blocks}}, {{rows}}, {block // vector - 1}", f"    ushr {{blocks}}, {{blocks}}, {shift - places}")
             text(f"    umov {{rows}}, {threads // vector}", f"    usetp.lt up2, {{prev_filters}}, {threads}",
-                 f"    @up2 uadd {{rows}}, {{prev_filters}}, {vector - 1}", f"    @up2 ushr {{rows}}, {{rows}}, {shift}")
+                 f"    @up2 uadd {{rows}}, {{prev_filters}}, {vector - 1}", f"    @up2 ushr {{rows}}, {{rows}}, {places}")
         text("    copy_rows.global.shared {y}, {from}, {blocks}", "    commit_group")

@@ -26,6 +26,7 @@ UNITS = [pytest.param(load_config("tiny"), id="tiny", marks=pytest.mark.smoke),
                       marks=pytest.mark.variant),
          pytest.param(MIDDLE, id="middle", marks=pytest.mark.variant),
          pytest.param(WIDE, id="wide", marks=pytest.mark.variant)]
+OUTPUT = load_config("tiny").replace(name="output", threads=16, thread_multipliers=8, output_stage=True)
 FAR = NARROW.replace(name="far", thread_slots=1, dot=8, factor_words=32, fetch_words=1, far_registers=True)
 
 
@@ -41,7 +42,8 @@ def test_shared_lsu(cfg, simulator, seed):
     assert result["tests"] == 19
 
 
-@pytest.mark.parametrize("cfg", [*UNITS, pytest.param(FAR, id="far", marks=pytest.mark.variant)])
+@pytest.mark.parametrize("cfg", [*UNITS, pytest.param(FAR, id="far", marks=pytest.mark.variant),
+                                 pytest.param(OUTPUT, id="output", marks=pytest.mark.variant)])
 def test_unit(cfg, simulator, seed):
     result = run_bench(ThreadUnit(cfg), bench="heddle_verif.bench.thread", cfg=cfg, simulator=simulator, seed=seed)
     assert result["tests"] == 22

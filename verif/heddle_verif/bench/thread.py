@@ -5,7 +5,7 @@ import numpy as np
 from cocotb.triggers import ClockCycles, RisingEdge
 from heddle.constants import BANK_BYTES, BANKS, FIRST_FACTOR_REGISTER, ROW_BYTES
 from heddle.interfaces.layouts import ThreadKind
-from heddle.isa.encoding import ACCESS_BYTES, GUARD_ALWAYS, Access, AluFunction, CompareFunction, Space, Swizzle
+from heddle.isa.encoding import ACCESS_BYTES, GUARD_ALWAYS, Access, AluFunction, CompareFunction, OutputUse, Space, Swizzle
 from heddle.isa.error_codes import ErrorCode
 from heddle.lib.swizzle import swizzles
 from heddle.thread.global_lsu import IN_FLIGHT
@@ -197,6 +197,12 @@ async def operation_cycles(dut):
         "global store": (dict(store, space=Space.GLOBAL, access=Access.B32, c=20), bench.cfg.threads + groups + enter,
                          bench.cfg.threads + max(groups, 2)),
     }
+    if bench.cfg.output_stage:
+        requant = dict(compute, function=AluFunction.SCALE, c=5, **four)
+        cases |= {"channel": (dict(compute, function=AluFunction.ADD, output=OutputUse.CHANNEL, b=22, b_is_register=1), 0,
+                              max(2 * groups, groups + 2)),
+                  "requant": (dict(requant, output=OutputUse.PACK), 0, 4 * groups + 1),
+                  "requant with exchange": (dict(requant, output=OutputUse.TRANSPOSE), 0, 4 * groups + 1)}
     wrong = []
     for name, (operation, *expected) in cases.items():
         expected = expected[overlap]
@@ -208,7 +214,7 @@ async def operation_cycles(dut):
         cocotb.log.info("%s: %s cycles", name, np.diff(times))
         cycles = np.diff(times[2:])
         # Where two stages take as long, the one or the other waits now and then: less than a cycle on average.
-        slack = name in ("load of factors", "product", "store of a word", "store of two words")
+        slack = name in ("load of factors", "product", "channel", "store of a word", "store of two words")
         if cycles.min() < expected - slack or cycles.max() > expected + 2 * slack or not expected <= cycles.mean() <= expected + slack:
             wrong.append(f"{name}: {cycles}, not {expected}")
     assert not wrong, "; ".join(wrong)

@@ -104,7 +104,9 @@ class ThreadBench(Bench):
     async def reset_under_way(self):
         """Reset the unit and what stands around it, whatever they do; registers and memories keep what they have then."""
         await self.restart(self.source_i, self.memory, self)
+        channels = self.golden.channels         # kept in the unit
         self.golden = copy.deepcopy(self.state)
+        self.golden.channels = channels
         self.golden.start()
 
     def issue(self, **fields):

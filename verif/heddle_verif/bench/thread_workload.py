@@ -3,7 +3,7 @@
 import numpy as np
 from heddle.constants import FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS
 from heddle.interfaces.layouts import ThreadKind
-from heddle.isa.encoding import ACCESS_BYTES, GUARD_ALWAYS, Access, AluFunction, CompareFunction, Space, Swizzle
+from heddle.isa.encoding import ACCESS_BYTES, GUARD_ALWAYS, Access, AluFunction, CompareFunction, OutputUse, Space, Swizzle
 
 from ..stimulus.swizzles import random_mode
 from .thread_environment import MEMORY_BYTES
@@ -70,7 +70,16 @@ class Workload:
         many = 4 if vector else 1
         if function is AluFunction.NARROW:
             value = self.random.choice([0, 1, 4, 8, 20, 24, 31, value])
-        self.bench.issue(kind=ThreadKind.ALU, function=function, dst=self.register(1 if narrows else many),
+        output = {}
+        if self.cfg.output_stage and self.random.random() < (0.7 if function is AluFunction.SCALE else 0.1):
+            output = {"output": OutputUse.CHANNEL if function is not AluFunction.SCALE
+                      else self.random.choice((OutputUse.PACK, OutputUse.TRANSPOSE))}
+            if function is not AluFunction.SCALE:
+                function, vector, narrows, many = AluFunction.ADD, False, False, 1
+            elif self.random.random() < 0.7:        # sums near the bytes, and bounds in their order
+                bounds = sorted(self.random.sample(range(-128, 128), 2))
+                value = self.random.randrange(256) | (bounds[0] & 0xff) << 8 | (bounds[1] & 0xff) << 16
+        self.bench.issue(kind=ThreadKind.ALU, **output, function=function, dst=self.register(1 if narrows else many),
                          access=Access.V4 if vector else Access.B32, a=self.register(many, product=vector), b=self.register(),
                          b_is_register=0 if vector else self.random.getrandbits(1), unsigned=self.random.getrandbits(1), value=value,
                          c=self.random.randrange(32), **self.guard())

@@ -2,7 +2,7 @@
 
 from heddle.constants import FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS
 from heddle.interfaces.layouts import ThreadKind
-from heddle.isa.encoding import ACCESS_BYTES, Access, AluFunction
+from heddle.isa.encoding import ACCESS_BYTES, Access, AluFunction, OutputUse
 
 __all__ = ["HazardChecker", "matrix_registers", "thread_registers"]
 
@@ -27,7 +27,7 @@ def thread_registers(operation):
     narrows = kind is ThreadKind.ALU and operation["function"] in (AluFunction.NARROW, AluFunction.SCALE)
     span = (lambda first: _span(first, Access.V4)) if vector else lambda first: {first}
     reads = (set() if moves else span(operation["a"])) | ({operation["b"]} if operation["b_is_register"] else set())
-    if kind is not ThreadKind.ALU:
+    if kind is not ThreadKind.ALU or operation.get("output") is OutputUse.CHANNEL:
         return reads, set()
     return reads, {operation["dst"]} if narrows else span(operation["dst"])
 

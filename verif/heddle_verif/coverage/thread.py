@@ -1,7 +1,7 @@
 """Coverage of the thread unit: functions, compares, loads and stores, with guards, stalls and errors."""
 
 from heddle.interfaces.layouts import ThreadKind
-from heddle.isa.encoding import Access, AluFunction, CompareFunction, Space
+from heddle.isa.encoding import Access, AluFunction, CompareFunction, OutputUse, Space
 
 from .model import SWIZZLES, Exclusion, Group
 
@@ -18,11 +18,13 @@ _USED = {"shared": {"registers", "banks"}, "global": {"registers", "global memor
 ALU = Group(
     "thread.alu", "An operation of the ALU that the unit has ended, in its bench.",
     {"function": [function.name for function in AluFunction], "operand": OPERANDS, "registers": ("one", "four"),
-     "signs": ("signed", "unsigned")} | _COMPUTING,
-    crosses=[("function", "operand", "registers"), ("function", "threads"), ("registers", "operand", "stall"), ("function", "signs")],
+     "signs": ("signed", "unsigned"), "output": [use.name for use in OutputUse]} | _COMPUTING,
+    crosses=[("output", "signs"), ("output", "threads"), ("output", "operand"), ("function", "operand", "registers"), ("function", "threads"), ("registers", "operand", "stall"), ("function", "signs")],
     exclude=[
         Exclusion("with four registers the second operand is a constant", operand="register", registers="four"),
         Exclusion("it takes four registers always", function=NARROWING, registers="one"),
+        Exclusion("it packs four registers with constants", output=("PACK", "TRANSPOSE"), operand="register"),
+        Exclusion("it knows no signs", output="CHANNEL", signs=("signed", "unsigned")),
         Exclusion("only high products and narrowing know signs",
                   function=[function.name for function in AluFunction if function.name not in ("MULH", *NARROWING)],
                   signs=("signed", "unsigned"))])
@@ -72,7 +74,8 @@ def sample_operation(operation, active, stalls, error, first_factor):
         function = operation.function.name
         four = operation.access is Access.V4
         ALU.sample(function=function, operand=operand, registers=("one", "four")[four],
-                   signs=signs if function in ("MULH", *NARROWING) else None, **common)
+                   signs=signs if function in ("MULH", *NARROWING) else None,
+                   output=getattr(operation, "output", OutputUse.NONE).name, **common)
     elif kind is ThreadKind.COMPARE:
         COMPARE.sample(function=operation.compare.name, operand=operand, signs=signs, **common)
     elif memory:

@@ -191,7 +191,19 @@ class ProgramGenerator:
 
     # -- thread instructions ----------------------------------------------------------------
 
+    def output_stage(self):
+        """Biases and multipliers, or four registers with them to bytes."""
+        if self.random.random() < 0.4:
+            self.text(f"channel r{self.register()}, {self.source()}")
+            return
+        kind = f"{self.random.choice(('s8', 'u8'))}{self.random.choice(('', '.t'))}"
+        self.text(f"{self.guard('p')}requant.{kind} r{self.register(writes=True)}, r{self.register(4, product=True)}, "
+                  f"{self.uniform_source()}, {self.random.choice((0, 1, 8, 12, 20, 31))}")
+
     def thread_alu(self):
+        if self.cfg.output_stage and self.random.random() < 0.1:
+            self.output_stage()
+            return
         guard, function = self.guard("p"), self.random.choice(THREAD_ALU)
         narrows = function.startswith(("narrow", "scale"))
         vector = narrows or self.random.random() < 0.3

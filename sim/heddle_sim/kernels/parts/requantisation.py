@@ -26,13 +26,14 @@ _SATURATES = 1024       # with this factor every sum but 0 goes beyond the bound
 class RequantiseSteps:
     """The constants of the instructions: (name, operand) of those before and after ``mulh``, and the shift of ``narrow``.
 
-    ``multipliers`` is one integer, or an int32 array with one for each column.
+    ``multipliers`` is one integer, or an int32 array with one for each column. ``total_shift`` (33 to 62) belongs to it.
     """
 
     before: tuple[tuple[str, int], ...]
     multipliers: np.ndarray | int
     after: tuple[tuple[str, int], ...]
     shift: int
+    total_shift: int
     unsigned: bool
 
     @classmethod
@@ -57,7 +58,7 @@ class RequantiseSteps:
         limits = np.iinfo(spec.dtype)
         constants = (("add", zero, 0), ("max", minimum, limits.min), ("min", maximum, limits.max))
         after += [(name, value << scale) for name, value, needless in constants if value != needless]
-        return cls(before, multipliers.astype(np.int32) if spec.per_column else int(multipliers), tuple(after), scale,
+        return cls(before, multipliers.astype(np.int32) if spec.per_column else int(multipliers), tuple(after), scale, shift,
                    np.dtype(spec.dtype) == np.uint8)
 
     @staticmethod

@@ -1,0 +1,180 @@
+"""Output of a tile of sums: bias, requantisation, and its place in a staging area, from where rows are copied to global memory [S2.3].
+
+Lanes hold filters, registers pixels. Results of 32 bits are stored as they are, or with a bias. Bytes come from the output stage of the
+thread unit (``requant``), which has bias and multiplier of each lane: four pixels of a filter in a word where these are neighbours in
+memory, else four filters of a pixel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property
+from math import prod
+
+import numpy as np
+from heddle.config import Config
+from heddle.constants import BANK_BYTES, ROW_BYTES
+from heddle.errors import UsageError
+from heddle.isa.encoding import output_bounds_layout
+
+from ...compiled.geometry import Geometry
+from ...compiled.layout import ImageLayout
+from ...golden.requantise import Requantise
+from .planes import Planes
+from .requantisation import RequantiseSteps
+from .tiling import round_up
+
+__all__ = ["OutputTile"]
+
+# Cycles of a group of threads, as measured on ``base``.
+_STORE_WORD, _STORE_BLOCK, _REQUANT = 2, 4.5, 4.25
+
+
+class OutputTile:
+    """Tile of ``threads`` filters by ``threads`` pixels of the result of a convolution.
+
+    Parameters
+    ----------
+    cfg : Config
+    geometry : Geometry
+        Of all images.
+    layout : ImageLayout
+        Of the result.
+    outputs : int
+        Filters of the group.
+    bias : bool
+        Each filter has a bias.
+    requantise : Requantise or None
+        What becomes of the sums; without it they are the result.
+
+    Raises ``ValueError`` where the configuration has no output stage, or too few threads for the bytes of a row.
+    """
+
+    def __init__(self, cfg: Config, geometry: Geometry, layout: ImageLayout, outputs: int, bias: bool, requantise: Requantise | None) -> None:
+        self.cfg, self.outputs, self.bias, self.layout = cfg, outputs, bias, layout
+        self.spec, self.images, self.size = requantise, geometry.images, geometry.result
+        self.steps = None if requantise is None else RequantiseSteps.of(requantise)
+        self.dtype = np.dtype(np.int32 if requantise is None else requantise.dtype)
+        if requantise is not None:
+            if not cfg.output_stage:
+                raise UsageError(f"configuration {cfg.name} must have output_stage for requantise with method \"compiled\"")
+            if cfg.threads < BANK_BYTES:
+                raise UsageError(f"threads must be at least {BANK_BYTES} for requantise with method \"compiled\", not {cfg.threads}")
+        threads, item = cfg.threads, self.dtype.itemsize
+        planes = Planes.of(layout, geometry.images, outputs, geometry.result, item)
+        self.pixel_rows = layout.channels_last or planes.vector >= threads
+        if layout.channels_last:        # rows of pixels begin at multiples of 16 bytes
+            self.pixel_pitch = round_up(item * outputs, BANK_BYTES)
+            plane = self.pixel_pitch * prod(self.size)
+            planes = replace(planes, pitch=plane, image=plane)
+        else:
+            self.pixel_pitch = item * planes.vector
+        self.planes = planes
+        self.pixel_bytes = item * threads if self.pixel_rows else self.pixel_pitch        # of a pixel in a block of the staging area
+        # Blocks of channels begin in different banks.
+        self.block_pitch = threads * self.pixel_bytes + (0 if self.pixel_rows else max(self.pixel_bytes, BANK_BYTES))
+        self.nbytes = round_up(self.block_pitch * (1 if self.pixel_rows else threads // planes.vector), ROW_BYTES)
+        self.has_channels = bias or requantise is not None
+        # Four pixels of a filter lie in a word; else four filters of a pixel.
+        self.packs_pixels = requantise is not None and self.pixel_bytes == 1
+
+    @property
+    def cycles(self) -> float:
+        """Cycles of the thread unit for a tile, roughly."""
+        words = self.cfg.threads * (1 if self.spec is None else 0.25)
+        store = _STORE_BLOCK / 4 if self.pixel_bytes == self.dtype.itemsize else _STORE_WORD
+        return self.cfg.thread_groups * words * (store + (_REQUANT if self.spec is not None else 2 * self.bias))
+
+    # -- lanes ------------------------------------------------------------------------------
+
+    @cached_property
+    def filter_of_lane(self) -> np.ndarray:
+        """Filter of each lane, within a tile. The threads of a group that store at once store to different banks where they can."""
+        cfg, lanes = self.cfg, np.arange(self.cfg.threads)
+        group, slot = np.divmod(lanes, cfg.threads // cfg.thread_groups)
+        if self.spec is not None:
+            return lanes if self.packs_pixels else slot // 4 * 4 * cfg.thread_groups + 4 * group + slot % 4
+        if self.pixel_bytes > 4 and cfg.thread_groups % 4 == 0:
+            return 4 * slot + group % 4 + 4 * cfg.thread_slots * (group // 4)
+        return lanes
+
+    def places(self) -> np.ndarray:
+        """Byte in the staging area where each thread stores its first word, uint32."""
+        filters, pixels = self.filter_of_lane, np.zeros(self.cfg.threads, np.int64)
+        if self.spec is not None and not self.packs_pixels:         # the words of a group: pixel by pixel
+            slots = self.cfg.threads // self.cfg.thread_groups
+            lane, slot = np.arange(self.cfg.threads), np.arange(self.cfg.threads) % slots
+            pixels = slot // (slots // 4)
+            filters = filters[lane - slot + 4 * (slot % (slots // 4))]
+        vector = self.cfg.threads if self.pixel_rows else self.planes.vector
+        places = filters // vector * self.block_pitch + filters % vector * self.dtype.itemsize + pixels * self.pixel_bytes
+        return places.astype(np.uint32)
+
+    def channels(self, bias: np.ndarray) -> np.ndarray:
+        """Bias and multiplier of each lane of all tiles of filters, int32 (tiles, threads, 2); ``bias`` int64 (outputs,)."""
+        threads = self.cfg.threads
+        table = np.zeros((round_up(self.outputs, threads), 2), np.int32)
+        table[:self.outputs, 0] = (bias & 0xFFFF_FFFF).astype(np.uint32).view(np.int32)
+        if self.steps is not None:
+            table[:self.outputs, 1] = self.steps.multipliers
+        return table.reshape(-1, threads, 2)[:, self.filter_of_lane]
+
+    # -- program ----------------------------------------------------------------------------
+
+    @property
+    def clamps(self) -> bool:
+        """Sums are brought into range before the output stage, which then adds no bias."""
+        return self.steps is not None and bool(self.steps.before)
+
+    def set_channels(self, pair: int, zero: int) -> Iterator[str]:
+        """Bias and multiplier of the lanes, from two registers from ``pair`` on, to the output stage. ``zero``: a register with 0."""
+        if self.steps is not None:
+            yield f"    channel r{zero if self.clamps else pair}, r{pair + 1}"
+
+    def stores(self, first: int, address: str, start: int, pair: int, packed: int) -> Iterator[str]:
+        """Lines that store the tile in the registers from ``first`` on at ``address``, plus ``start`` bytes. ``pair``: as above;
+        ``packed``: the first of ``threads`` / 4 registers, a multiple of four, for bytes."""
+        threads = self.cfg.threads
+        if self.steps is None:
+            block = 4 if self.pixel_bytes == 4 else 1
+            for pixel in range(0, threads, block):
+                if self.bias:
+                    yield from (f"    add r{first + pixel + part}, r{first + pixel + part}, r{pair}" for part in range(block))
+                yield (f"    st.{'v4' if block == 4 else 'b32'} {address}:{start + self.pixel_bytes * pixel}, r{first + pixel}")
+            return
+        earlier = ""        # is stored behind the next word, which does not wait for it
+        for quad in range(threads // 4):
+            yield from self._requantised(first + 4 * quad, packed + quad, pair)
+            if earlier:
+                yield earlier
+            earlier = ""
+            if not self.packs_pixels:
+                earlier = f"    st.b32 {address}:{start + 4 * self.pixel_bytes * quad}, r{packed + quad}"
+            elif quad % 4 == 3:
+                earlier = f"    st.v4 {address}:{start + 4 * (quad - 3)}, r{packed + quad - 3}"
+        yield earlier
+
+    def _requantised(self, register: int, target: int, pair: int) -> Iterator[str]:
+        """Four sums of each lane to a word."""
+        assert self.spec is not None and self.steps is not None
+        if self.clamps:
+            yield from (f"    add r{register + part}, r{register + part}, r{pair}" for part in range(4))
+            yield from (f"    {name}.v4 r{register}, r{register}, {value}" for name, value in self.steps.before)
+        minimum, maximum = self.spec.bounds
+        bounds = {"zero_point": int(self.spec.zero_point) & 0xff, "minimum": minimum & 0xff, "maximum": maximum & 0xff}
+        form = ("u8" if self.steps.unsigned else "s8") + ("" if self.packs_pixels else ".t")
+        yield (f"    requant.{form} r{target}, r{register}, {output_bounds_layout.const(bounds).as_value().value:#x}, "
+               f"{self.steps.total_shift - 32}")
+
+    # -- result -----------------------------------------------------------------------------
+
+    def array(self, memory: np.ndarray) -> np.ndarray:
+        """The result of all images, of the layout, from the bytes of all its planes."""
+        vector, pixels, item = self.planes.vector, prod(self.size), self.dtype.itemsize
+        planes = memory.view(self.dtype).reshape(-1, self.planes.plane // item)
+        if self.layout.channels_last:
+            rows = planes[:, :pixels * self.pixel_pitch // item].reshape(len(planes), pixels, -1)[..., :self.outputs]
+            return rows.reshape(self.images, *self.size, self.outputs).copy()
+        rows = planes[:, :pixels * vector]
+        return rows.reshape(self.layout.shape(self.images, self.outputs, self.size)).copy()
