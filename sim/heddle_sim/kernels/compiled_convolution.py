@@ -43,7 +43,8 @@ _SLOTS = 4                                  # of chunks of weights in shared mem
 _SLABS, _WEIGHTS, _TABLE = (0, 1), (2, 3, 4, 5), 6      # barriers
 # Cycles of the cost model, as measured on ``base``.
 _START, _LOAD = 500, 4                      # of a run; of a word of weights
-_TILE, _BAND = 214, 70                     # of a tile beside its stores; between two bands
+_TILE, _BAND, _CONTENDED = 20, 70, 180     # of a tile beside its stores; between two bands; of a tile of planes
+_FIRST_STORES = 4                           # of a tile, for the thread unit to work on while other instructions are issued
 _WRAP = (1 << OFFSET_BITS) - 1
 _ENTRY, _BASES, _LOCAL = 0, 1, 2            # segments: the band, bases of its pixels, all of shared memory
 
@@ -83,7 +84,7 @@ class CompiledConvolutionKernel(Kernel):
     ``table`` of the kernel with the weights behind it, ``c`` the first plane of the result.
 
     Uniform predicates: up0 parity of the tile, up1 parity of the band, up2 scratch, up3 a tile waits to be stored, up4 half of the factor
-    registers. Thread predicate p1: columns of the tile. ``whole``: with 1 and 3 one band has all rows, from 2 on the weights have one
+    registers, up5 a tile waits to be sent. Thread predicate p1: columns of the tile. ``whole``: with 1 and 3 one band has all rows, from 2 on the weights have one
     place. Raises ``ValueError`` for what the method cannot do, ``Unfit`` where shared memory has no room.
     """
 
@@ -152,7 +153,10 @@ class CompiledConvolutionKernel(Kernel):
         bands = -(-shape.result[0] // rows)
         tiles, ragged = divmod(rows * prod(shape.result[1:]), cfg.threads)
         store = self.output.cycles
-        of_band = tiles * max(cfg.threads * self.steps, store + _TILE) + (max(ragged * self.steps, store + _TILE) if ragged else 0)
+        # The elements of a word that lie in planes of their own take all banks in each step; stores and copies of results wait for them.
+        shared = _CONTENDED if self.planes.vector == 1 and shape.group_channels > 1 else 0
+        of_band = (tiles * max(cfg.threads * self.steps + shared, store + _TILE)
+                   + (max(ragged * self.steps + shared, store + _TILE) if ragged else 0))
         copied = self._slab_bytes(rows) / cfg.axi_bytes
         weights = self.filter_tiles * cfg.threads * self.weight_pitch / cfg.axi_bytes
         bus = weights + (copied * bands * self.filter_tiles if bands > 1 else 0)
@@ -314,7 +318,7 @@ class CompiledConvolutionKernel(Kernel):
         return ["entry", "slab_to", "slab_pitch", "next_x", "x_pitch", "x_blocks", "x_count", *slots, "chunk", "chunk_pitch", "w_blocks",
                 "w_rows", "y", "y_pitch", "from", "from_pitch", "blocks", "rows", "table", "bases", "bases_to", "next_bases", "w", "x",
                 "filters", "filters_left", "prev_filters", "in_block", "bands", "next_band", "copies", "first_tile", "parity", "first_y",
-                "row_y", "tile_y", "prev_y", "half", "load", "left", "tile_left", "prev_left", "tile_bases", "fresh"]
+                "row_y", "tile_y", "prev_y", "half", "load", "left", "tile_left", "this_left", "prev_left", "tile_bases", "fresh"]
 
     def launches(self, operands: Operands | None = None) -> list[Launch]:
         """One ``Launch``; ``operands.table``: the bases."""
@@ -359,6 +363,7 @@ class CompiledConvolutionKernel(Kernel):
         self._next_filters()
         text("    bra filter", "last:")
         text.select(("up0",), lambda parity: self._store(not parity))
+        self._send(0)
         text("    halt")
         return [text]
 
@@ -386,7 +391,7 @@ class CompiledConvolutionKernel(Kernel):
              f"    copy_block.shared.global {{bases_to}}, {{table}}, {self.table_bytes // BANK_BYTES}, b{_TABLE}")
         self._copy_first_chunks()
         self._copy_band(False)
-        text(*(f"    usetp.ne {predicate}, {{x}}, {{x}}" for predicate in ("up0", "up1", "up3", "up4")),
+        text(*(f"    usetp.ne {predicate}, {{x}}, {{x}}" for predicate in ("up0", "up1", "up3", "up4", "up5")),
              f"    segment.shared.b8.d1 ur{_LOCAL}, 0", f"    mov r{self.tid}, %tid", f"    shl r{self.base_place}, r{self.tid}, 2")
         write_scaled(text, self.weight_place, self.tid, 1, self.chunk_pitch, self.term)
         text(f"    mov r{self.zero}, 0", f"    shl r{self.channel_place}, r{self.tid}, 3", f"    mov r{self.offsets[0]}, 0",
@@ -482,13 +487,19 @@ class CompiledConvolutionKernel(Kernel):
         text(f"    umov {{tile_left}}, {self.band_pixels}", f"    usetp.lt up2, {{left}}, {self.band_pixels}",
              "    @up2 umov {tile_left}, {left}", f"    usub {{left}}, {{left}}, {self.band_pixels}", "    umov {tile_y}, {row_y}",
              f"    uadd {{row_y}}, {{row_y}}, {self.band_pixels * self.output.pixel_pitch}")
+        text.select(("up0",), self._load_bases)
+
+    def _load_bases(self, parity: bool) -> None:
+        """Bases of the pixels of the next tile, and its columns."""
+        self.text(f"    segment.shared.b8.d1 ur{_BASES}, {{tile_bases}}",
+                  f"    ld.b32 r{self.offsets[parity]}, ur{_BASES}:r{self.base_place}:0",
+                  f"    uadd {{tile_bases}}, {{tile_bases}}, {4 * self.cfg.threads}", f"    setp.lt p1, r{self.tid}, {{tile_left}}")
 
     def _tile(self, parity: bool, half: bool = False) -> None:
-        """``mm`` of a tile; then the tile before is stored."""
+        """``mm`` of a tile, issued while that of the one before is under way; meanwhile the bases of the next one are loaded, and the last one
+        is stored."""
         text, threads, offset = self.text, self.cfg.threads, self.offsets[parity]
-        text(f"    segment.shared.b8.d1 ur{_BASES}, {{tile_bases}}", f"    ld.b32 r{offset}, ur{_BASES}:r{self.base_place}:0",
-             f"    uadd {{tile_bases}}, {{tile_bases}}, {4 * threads}", f"    setp.lt p1, r{self.tid}, {{tile_left}}",
-             f"    umov {{entry}}, {self.table}")
+        text(f"    umov {{entry}}, {self.table}")
         kind, step = ("ow", MAX_SLICES) if self.by_word else ("ob", MAX_SLICES * self.cfg.dot)
         for number, words in enumerate(self.chunk_steps):
             first = self._factors(number, half)
@@ -496,8 +507,11 @@ class CompiledConvolutionKernel(Kernel):
                  f"r{first}")
             if number + 1 < len(self.chunk_steps):
                 text(f"    uadd {{entry}}, {{entry}}, {step << OFFSET_BITS}")
-        stored = text.label("stored")
-        text(f"    @!up3 bra {stored}")
+        last, stored = text.label("last_of_band"), text.label("stored")
+        text("    umov {this_left}, {tile_left}", f"    usub {{tile_left}}, {{tile_left}}, {threads}",
+             "    usetp.le up2, {tile_left}, 0", f"    @up2 bra {last}")
+        self._load_bases(not parity)
+        text(f"{last}:", f"    @!up3 bra {stored}")
         self._store(not parity)
         text(f"{stored}:")
         if self.output.has_channels:        # behind the last tile of the filters before
@@ -508,8 +522,8 @@ class CompiledConvolutionKernel(Kernel):
                  f"    add r{self.channel_place}, r{self.channel_place}, {8 * threads}", f"{same}:")
         if self.bands > 1:
             self._copy_next_band()
-        text("    umov {prev_y}, {tile_y}", "    umov {prev_left}, {tile_left}", "    umov {prev_filters}, {filters_left}",
-             f"    uadd {{tile_y}}, {{tile_y}}, {threads * self.output.pixel_pitch}", f"    usub {{tile_left}}, {{tile_left}}, {threads}",
+        text("    umov {prev_y}, {tile_y}", "    umov {prev_left}, {this_left}", "    umov {prev_filters}, {filters_left}",
+             f"    uadd {{tile_y}}, {{tile_y}}, {threads * self.output.pixel_pitch}",
              "    usetp.eq up3, {x}, {x}", f"    usetp.{'ne' if parity else 'eq'} up0, {{x}}, {{x}}")
 
     def _signs(self) -> str:
@@ -531,13 +545,17 @@ class CompiledConvolutionKernel(Kernel):
         text(f"{done}:")
 
     def _store(self, parity: bool) -> None:
-        """A tile from its registers to its staging area, and from there to the result."""
+        """A tile from its registers to its staging area. When its first lines wait in the thread unit, so that the stores of the tile before
+        are over, that one is sent, and what ``_send`` needs becomes that of this one."""
         text, threads, stage, output = self.text, self.cfg.threads, self.stages[parity], self.output
         block = BANK_BYTES // output.dtype.itemsize         # elements
         shift = block.bit_length() - 1
-        text("    wait_group.read 1",
-             *output.stores(parity * threads, f"ur{_LOCAL}:r{self.place}", stage, self.channel, self.packed), "    wait.thread", f"    umov {{from}}, {stage}", "    umov {y}, {prev_y}")
-        limit = text.label("limited")
+        limit, unsent = text.label("limited"), text.label("unsent")
+        lines = list(output.stores(parity * threads, f"ur{_LOCAL}:r{self.place}", stage, self.channel, self.packed))
+        first = min(_FIRST_STORES, len(lines) // 2)
+        text("    wait_group.read 0", *lines[:first], f"    @!up5 bra {unsent}")
+        self._send(first)
+        text(f"{unsent}:", f"    umov {{from}}, {stage}", "    umov {y}, {prev_y}")
         text("    umov {rows}, {prev_left}", f"    usetp.le up2, {{prev_left}}, {threads}", f"    @up2 bra {limit}",
              f"    umov {{rows}}, {threads}", f"{limit}:")
         if output.pixel_rows:
@@ -554,4 +572,8 @@ class CompiledConvolutionKernel(Kernel):
                 text(f"    uadd {{blocks}}, {{rows}}, {block // vector - 1}", f"    ushr {{blocks}}, {{blocks}}, {shift - places}")
             text(f"    umov {{rows}}, {threads // vector}", f"    usetp.lt up2, {{prev_filters}}, {threads}",
                  f"    @up2 uadd {{rows}}, {{prev_filters}}, {vector - 1}", f"    @up2 ushr {{rows}}, {{rows}}, {places}")
-        text("    copy_rows.global.shared {y}, {from}, {blocks}", "    commit_group")
+        text("    usetp.eq up5, {x}, {x}", *lines[first:])
+
+    def _send(self, later: int) -> None:
+        """The tile that was stored last, from its staging area to the result; ``later`` thread instructions were issued behind its stores."""
+        self.text(f"    wait_thread {later}", "    copy_rows.global.shared {y}, {from}, {blocks}", "    commit_group")

@@ -28,7 +28,7 @@ from .tiling import round_up
 __all__ = ["OutputTile"]
 
 # Cycles of a group of threads, as measured on ``base``.
-_STORE_WORD, _STORE_BLOCK, _REQUANT = 2, 4.5, 4.25
+_STORE_WORD, _STORE_BLOCK, _REQUANT = 2.9, 4.5, 4.25
 
 
 class OutputTile:
