@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import reduce
 from math import prod
 from operator import add
@@ -14,6 +13,7 @@ from ..compiled.geometry import Geometry
 from ..compiled.layout import ImageLayout
 from ..golden.requantise import Requantise
 from ..kernels.compiled_convolution import CompiledConvolutionKernel, CompiledConvolutionProblem
+from ..kernels.compiled_groups import expanded_weights, merged_groups, runs_of
 from ..kernels.planner import plan
 from ..kernels.problem import Elements, Operands
 from .execution import execute
@@ -33,16 +33,14 @@ def compiled_convolution(device: Host, x: np.ndarray, w: np.ndarray, geometry: G
     y is int32, or of the type of ``requantise``.
     """
     parts, runs = [], []
-    filters = geometry.outputs // geometry.group
-    for group in range(geometry.group):
-        mine = slice(group * filters, (group + 1) * filters)
-        own = requantise
-        if requantise is not None and requantise.per_column:
-            own = replace(requantise, multiplier=np.asarray(requantise.multiplier)[mine])
-        problem = CompiledConvolutionProblem(geometry, layout, group, Elements.of(x, w), zero_point, bias is not None, own)
+    whole = merged_groups(device.cfg, CompiledConvolutionProblem(geometry, layout, 0, Elements.of(x, w), zero_point, bias is not None,
+                                                                 requantise))
+    wide, geometry = expanded_weights(w, geometry.group, whole.merged), whole.geometry
+    for problem in runs_of(whole):
+        mine = slice((problem.group or 0) * problem.outputs, ((problem.group or 0) + 1) * problem.outputs)
         kernel = cast(CompiledConvolutionKernel, plan(device.cfg, problem))
-        y, stats = _group(device, kernel, x, w[mine], None if bias is None else bias[mine], geometry)
-        parts.append(layout.to_channels_last(y, filters))
+        y, stats = _group(device, kernel, x, wide[mine], None if bias is None else bias[mine], geometry)
+        parts.append(layout.to_channels_last(y, problem.outputs))
         runs += stats
     return layout.from_channels_last(np.concatenate(parts, axis=-1)), reduce(add, runs)
 

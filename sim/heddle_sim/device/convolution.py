@@ -17,6 +17,7 @@ from ..compiled.geometry import Geometry
 from ..compiled.layout import ImageLayout
 from ..golden.requantise import Requantise
 from ..kernels.compiled_convolution import CompiledConvolutionKernel, CompiledConvolutionProblem
+from ..kernels.compiled_groups import merged_groups, runs_of
 from ..kernels.convolution import ConvolutionKernel
 from ..kernels.parts.convolution_shape import ConvolutionShape
 from ..kernels.parts.fitting import Unfit
@@ -158,11 +159,13 @@ def convolve(device: Host, x: ArrayLike, w: ArrayLike, *, strides: int | Sequenc
 def _compiled_is_faster(cfg: Config, geometry: Geometry, layout: ImageLayout, elements: Elements) -> bool:
     """Whether compiled offsets can do it, in fewer expected cycles than im2col."""
     try:
-        compiled = CompiledConvolutionKernel.estimate(cfg, CompiledConvolutionProblem(geometry, layout, 0, elements)) * geometry.images
+        problem = merged_groups(cfg, CompiledConvolutionProblem(geometry, layout, 0, elements))
+        compiled = CompiledConvolutionKernel.estimate(cfg, problem) * geometry.images * len(runs_of(problem))
     except (UsageError, Unfit):
         return False
     try:
-        return compiled <= ConvolutionKernel.estimate(cfg, ConvolutionProblem(ConvolutionShape.of_group(geometry), elements))
+        im2col = ConvolutionKernel.estimate(cfg, ConvolutionProblem(ConvolutionShape.of_group(geometry), elements))
+        return compiled <= im2col * geometry.group
     except (UsageError, Unfit):
         return True
 

@@ -51,19 +51,20 @@ _ENTRY, _BASES, _LOCAL = 0, 1, 2            # segments: the band, bases of its p
 
 @dataclass(frozen=True, eq=False)
 class CompiledConvolutionProblem(Problem):
-    """Convolution of one image and one group of channels: y of x minus ``zero_point``, and w, 8-bit integers; sums wrap modulo 2**32.
+    """Convolution of one image and one group of channels, or all of them: y of x minus ``zero_point``, and w, 8-bit integers; sums wrap modulo 2**32.
 
-    ``geometry``: of all images with all channels. ``group``: number of the group. ``zero_point``: what the padding reads as. ``bias``: each
+    ``geometry``: of all images with all channels. ``group``: number of the group; None: each tile of filters has a group of its own. ``zero_point``: what the padding reads as. ``bias``: each
     filter has one. ``requantise``: what becomes of the sums of this group; without it y is int32.
     """
 
     geometry: Geometry
     layout: ImageLayout
-    group: int = 0
+    group: int | None = 0
     elements: Elements = Elements()
     zero_point: int = 0
     bias: bool = False
     requantise: Requantise | None = None
+    merged: int = 1
 
     @property
     def name(self) -> str:
@@ -71,12 +72,13 @@ class CompiledConvolutionProblem(Problem):
 
     @property
     def outputs(self) -> int:
-        """Filters of the group."""
-        return self.geometry.outputs // self.geometry.group
+        """Filters of the group, or of all."""
+        return self.geometry.outputs // (1 if self.group is None else self.geometry.group)
 
     @property
     def macs(self) -> int:
-        return self.geometry.macs // self.geometry.group // self.geometry.images
+        """Of one image, without the zeros between ``merged`` groups."""
+        return self.geometry.macs // self.merged // self.geometry.images // (1 if self.group is None else self.geometry.group)
 
 
 class CompiledConvolutionKernel(Kernel):
@@ -95,7 +97,9 @@ class CompiledConvolutionKernel(Kernel):
         shape, layout, threads = problem.geometry, problem.layout, cfg.threads
         self.pixels = prod(shape.result)
         self.planes = Planes.of(layout, shape.images, shape.channels, shape.size, 1)
-        first, last = problem.group * shape.group_channels, (problem.group + 1) * shape.group_channels - 1
+        first, last = 0, shape.channels - 1
+        if problem.group is not None:
+            first, last = problem.group * shape.group_channels, (problem.group + 1) * shape.group_channels - 1
         self.first_plane = first // self.planes.vector
         self.plane_count = last // self.planes.vector - self.first_plane + 1
         # Rows that filters of one row leave out are not copied.
@@ -215,6 +219,14 @@ class CompiledConvolutionKernel(Kernel):
         shape = self.problem.geometry
         return -shape.padding[0][0] * self.planes.row_bytes // BANK_BYTES * BANK_BYTES
 
+    @property
+    def group_step(self) -> int:
+        """Bytes from the channels of a tile of filters to those of the next one, where each has its own."""
+        shape, vector = self.problem.geometry, self.planes.vector
+        if self.problem.group is not None or shape.group == 1:
+            return 0
+        return shape.group_channels if self.problem.layout.channels_last else shape.group_channels // vector * self._piece_pitch(self.rows)
+
     def _piece_bytes(self, rows: int) -> int:
         """Of a plane of x that a band of ``rows`` rows of the result needs."""
         shape = self.problem.geometry
@@ -268,7 +280,7 @@ class CompiledConvolutionKernel(Kernel):
     def table_data(self) -> np.ndarray:
         """Padding, entries and places of the lanes, uint8."""
         made, cfg = self.representation, self.cfg
-        offsets = made.group_offsets(self.problem.group) - self.first_plane * made.strides.block
+        offsets = made.group_offsets(self.problem.group or 0) - self.first_plane * made.strides.block
         step = cfg.dot if self.by_word else 1
         if self.by_word:
             whole = offsets.reshape(-1, cfg.dot)
@@ -318,7 +330,8 @@ class CompiledConvolutionKernel(Kernel):
         return ["entry", "slab_to", "slab_pitch", "next_x", "x_pitch", "x_blocks", "x_count", *slots, "chunk", "chunk_pitch", "w_blocks",
                 "w_rows", "y", "y_pitch", "from", "from_pitch", "blocks", "rows", "table", "bases", "bases_to", "next_bases", "w", "x",
                 "filters", "filters_left", "prev_filters", "in_block", "bands", "next_band", "copies", "first_tile", "parity", "first_y",
-                "row_y", "tile_y", "prev_y", "half", "load", "left", "tile_left", "this_left", "prev_left", "tile_bases", "fresh"]
+                "row_y", "tile_y", "prev_y", "half", "load", "left", "tile_left", "this_left", "prev_left", "tile_bases", "fresh",
+                "group_place", "group_offset"]
 
     def launches(self, operands: Operands | None = None) -> list[Launch]:
         """One ``Launch``; ``operands.table``: the bases."""
@@ -329,7 +342,7 @@ class CompiledConvolutionKernel(Kernel):
             "table": operands.b,
             "w": operands.b + self.table_bytes, "chunk_pitch": self.weight_pitch, "w_rows": self.cfg.threads,
             "w_blocks": self.chunks[0] * self.cfg.dot // BANK_BYTES, "first_y": operands.c, "filters": self.filter_tiles,
-            "filters_left": problem.outputs, "in_block": 0, "half": 0, "fresh": 1,
+            "filters_left": problem.outputs, "in_block": 0, "half": 0, "fresh": 1, "group_offset": 0,
             "next_band": self.bands, "copies": self.bands * self.filter_tiles - 1, "parity": 0}
         if self.row_step > 1:           # a row each
             row = self.planes.row_bytes
@@ -455,6 +468,8 @@ class CompiledConvolutionKernel(Kernel):
             self._copy_first_chunks()
         if self.output.has_channels:
             text("    umov {fresh}, 1")
+        if self.group_step:
+            text(f"    uadd {{group_offset}}, {{group_offset}}, {self.group_step}")
         item = self.output.dtype.itemsize
         if not self.output.pixel_rows:
             text(f"    uadd {{first_y}}, {{first_y}}, {threads // planes.vector * planes.pitch}")
@@ -477,7 +492,11 @@ class CompiledConvolutionKernel(Kernel):
                      "there:")
             else:
                 text(f"    barrier.wait b{_SLABS[parity]}")
-            text(f"    segment.shared.b8.d1{self.swizzle} ur{_ENTRY}, {place}", f"    umov {{tile_bases}}, {place + pieces}")
+            source = str(place)
+            if self.group_step:
+                source = "{group_place}"
+                text(f"    uadd {{group_place}}, {{group_offset}}, {place}")
+            text(f"    segment.shared.b8.d1{self.swizzle} ur{_ENTRY}, {source}", f"    umov {{tile_bases}}, {place + pieces}")
 
         if self.bands == 1:
             begin(False)

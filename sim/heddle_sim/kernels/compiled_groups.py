@@ -1,0 +1,68 @@
+"""Groups of channels of a compiled convolution: how many runs they take.
+
+Few filters a group would leave lanes idle. As many groups as the lanes hold are made one, with weights of zero between them; where each
+of these fills the lanes, all of them share a run, for which the place of x moves on with the tiles of filters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from heddle.config import Config
+from heddle.errors import UsageError
+
+from .compiled_convolution import CompiledConvolutionKernel, CompiledConvolutionProblem
+from .parts.fitting import Unfit
+
+__all__ = ["expanded_weights", "merged_groups", "runs_of"]
+
+
+def merged_groups(cfg: Config, problem: CompiledConvolutionProblem) -> CompiledConvolutionProblem:
+    """The problem of a whole convolution, all of whose groups are one run, or its ``group`` is the first one.
+
+    Raises ``ValueError`` for what the method cannot do.
+    """
+    geometry, vector = problem.geometry, problem.layout.vector
+    filters, channels = geometry.outputs // geometry.group, geometry.group_channels
+    failure: Exception | None = None
+    for merged in sorted((count for count in range(1, geometry.group + 1) if not geometry.group % count), reverse=True):
+        if merged > 1 and merged * filters > cfg.threads:
+            continue
+        groups = geometry.group // merged
+        moves = problem.layout.channels_last or merged * channels % vector == 0
+        together = groups == 1 or (merged * filters == cfg.threads and moves)
+        candidate = replace(problem, geometry=replace(geometry, group=groups), group=None if together else 0, merged=merged)
+        try:
+            CompiledConvolutionKernel.estimate(cfg, candidate)
+        except (UsageError, Unfit) as error:
+            failure = error
+            continue
+        return candidate
+    assert failure is not None
+    raise failure
+
+
+def runs_of(problem: CompiledConvolutionProblem) -> list[CompiledConvolutionProblem]:
+    """One for all groups, or one for each."""
+    groups, spec = problem.geometry.group, problem.requantise
+    if problem.group is None:
+        return [problem]
+    runs = []
+    for group in range(groups):
+        own = spec
+        if spec is not None and spec.per_column:
+            own = replace(spec, multiplier=np.split(np.asarray(spec.multiplier), groups)[group])
+        runs.append(replace(problem, group=group, requantise=own))
+    return runs
+
+
+def expanded_weights(w: np.ndarray, groups: int, merged: int) -> np.ndarray:
+    """Filters (outputs, channels / ``groups``, positions…) for ``merged`` times the channels, with zeros for those of other groups."""
+    if merged == 1:
+        return w
+    parts = w.reshape(groups // merged, merged, -1, *w.shape[1:])
+    wide = np.zeros((*parts.shape[:3], merged, *w.shape[1:]), w.dtype)
+    for group in range(merged):
+        wide[:, group, :, group] = parts[:, group]
+    return wide.reshape(len(w), merged * w.shape[1], *w.shape[2:])
