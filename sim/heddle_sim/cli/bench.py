@@ -25,8 +25,7 @@ from heddle.errors import UsageError
 
 from ..draw.plan_svg import plan_svg
 from .bench_check import add_check, run_check
-from .bench_conv import CONVOLUTIONS, conv_row, print_conv
-from .bench_conv import SUITES as CONV_SUITES
+from .bench_conv import conv_row, print_conv, total_row
 from .bench_copy import block_rows, copy_rows, print_copy
 from .bench_elaborate import elaborate_row
 from .bench_gather import gather_rows, print_gather
@@ -47,6 +46,8 @@ from .common import (
     require,
     seed,
 )
+from .convolution_suites import CONVOLUTIONS
+from .convolution_suites import SUITES as CONV_SUITES
 from .files import write_text
 
 __all__ = ["add_arguments", "execute"]
@@ -82,7 +83,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for parser, points in ((copy, "points of the sweep"), (conv, "of them")):
         parser.add_argument("--quick", action="store_true", help=f"a few {points}")
     conv.add_argument("--suite", choices=CONV_SUITES, default="list", help="layers (default list)")
-    conv.add_argument("--method", choices=("both", "compiled", "im2col"), default="both", help="how x is found (default both, where there)")
+    conv.add_argument("--method", choices=("both", "compiled", "im2col"), help="how x is found (default both, where there; with "
+                      "--requantise compiled)")
+    conv.add_argument("--requantise", action="store_true", help="with biases and a multiplier of each filter to int8, on the device")
     for parser in (gemm, merge, gather, copy, conv, rnn):
         parser.add_argument("--seed", type=seed, default=0, help="of the operands and of the memory (default 0)")
         parser.add_argument("--no-check", action="store_true", help="do not compare with numpy")
@@ -153,14 +156,17 @@ def _copy(options: argparse.Namespace, cfg: Config) -> None:
 def _conv(options: argparse.Namespace, cfg: Config) -> None:
     require(cfg, "tensors", "bench conv")
     shapes = CONVOLUTIONS[-1:] if options.quick else CONV_SUITES[options.suite]
-    methods = ["im2col", *["compiled"] * (cfg.compiled_offsets > 0 and cfg.cores == 1)] if options.method == "both" else [options.method]
+    method = options.method or ("compiled" if options.requantise else "both")
+    methods = ["im2col", *["compiled"] * (cfg.compiled_offsets > 0 and cfg.cores == 1)] if method == "both" else [method]
     with progress_for(options) as progress, open_device(options, cfg, progress) as device:
         progress.stage("convolutions", len(shapes) * len(methods))
         rows = []
         for shape in shapes:
             for method in methods:
-                rows.append({"suite": options.suite} | conv_row(device, *shape, options.seed, not options.no_check, method))
+                rows.append({"suite": options.suite} | conv_row(device, shape, options.seed, not options.no_check, method,
+                                                                options.requantise))
                 progress.step()
+    rows += [total_row([row for row in rows if row["method"] == method]) for method in methods if options.suite == "mobilenet"]
     print_conv(options, cfg, rows)
 
 

@@ -65,9 +65,9 @@ def execute(options: argparse.Namespace) -> None:
             row = {"program": options.file} | device.run(program, uniform).as_row()
             print_rows(options, "program", cfg.name, [row], {"program": None, "cycles": None})
         elif options.what == "conv":
-            row = layer_row(device, *_layer(options), options.method, options.seed, not options.no_check)
+            row = layer_row(device, *_layer(options), options.method, options.seed, not options.no_check, options.requantise)
             print_rows(options, "conv", cfg.name, [row], dict.fromkeys(
-                ("layout", "size", "channels", "outputs", "filter", "group", "method", "cycles", "macs", "utilization", "checked")))
+                ("layout", "size", "channels", "outputs", "filter", "group", "method", "result", "cycles", "macs", "utilization", "checked")))
         else:
             row = gemm_row(device, options.m, options.n, options.k, options.dtype, options.seed, not options.no_check)
             print_gemm(options, "matmul", cfg, [row])
@@ -83,6 +83,7 @@ def _add_conv(conv: argparse.ArgumentParser) -> None:
     conv.add_argument("--pads", type=from_zero, default=0, help="zeros around an image, at each side (default 0)")
     conv.add_argument("--layout", choices=LAYOUTS, default="NCHW", help="of x and the result (default NCHW)")
     conv.add_argument("--method", choices=METHODS, default="auto", help="how x is found (default auto)")
+    conv.add_argument("--requantise", action="store_true", help="with biases and a multiplier of each filter to int8, on the device")
     conv.add_argument("--seed", type=seed, default=0, help="of the operands and of the memory (default 0)")
     conv.add_argument("--no-check", action="store_true", help="do not compare with numpy")
 

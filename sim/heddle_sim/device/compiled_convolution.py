@@ -28,13 +28,15 @@ __all__ = ["compiled_convolution"]
 
 def compiled_convolution(device: Host, x: np.ndarray, w: np.ndarray, geometry: Geometry, layout: ImageLayout, zero_point: int = 0,
                          bias: np.ndarray | None = None, requantise: Requantise | None = None) -> tuple[np.ndarray, Stats]:
-    """``(y, stats)``; ``x`` and ``y`` of ``layout``, ``w`` (outputs, channels / group, positions…), ``bias`` int32 (outputs,).
+    """``(y, stats)``; ``x`` and ``y`` of ``layout``, ``w`` (outputs, channels / group, positions…), of 8 bits or int16 from -255 to 254, ``bias`` int32 (outputs,).
 
     y is int32, or of the type of ``requantise``.
     """
     parts, runs = [], []
-    whole = merged_groups(device.cfg, CompiledConvolutionProblem(geometry, layout, 0, Elements.of(x, w), zero_point, bias is not None,
-                                                                 requantise))
+    wide_range = w.dtype.itemsize > 1
+    elements = Elements(1, x.dtype.kind == "i", True) if wide_range else Elements.of(x, w)
+    whole = merged_groups(device.cfg, CompiledConvolutionProblem(
+        geometry, layout, 0, elements, zero_point, bias is not None, requantise, addends=1 + wide_range))
     wide, geometry = expanded_weights(w, geometry.group, whole.merged), whole.geometry
     for problem in runs_of(whole):
         mine = slice((problem.group or 0) * problem.outputs, ((problem.group or 0) + 1) * problem.outputs)

@@ -117,7 +117,7 @@ def _zero_point(name: str, value: Any, dtype: np.dtype) -> int:
 
 
 def _without_zero_point(w: np.ndarray, zero_point: Any) -> np.ndarray:
-    """Filters minus their zero point, one for all or one each, as int8 or uint8."""
+    """Filters minus their zero point, one for all or one each, as int8 or uint8, else as int16 from -255 to 254."""
     values = (zero_point,) if _is_integer(zero_point) else _several("w_zero_point", zero_point)
     if len(values) not in (1, len(w)):
         raise UsageError(f"w_zero_point must be an integer, or {len(w)} of them, not {zero_point!r}")
@@ -128,7 +128,9 @@ def _without_zero_point(w: np.ndarray, zero_point: Any) -> np.ndarray:
     for dtype in (np.int8, np.uint8):
         if np.array_equal(shifted.astype(dtype), shifted):
             return shifted.astype(dtype)
-    raise UsageError(f"w minus w_zero_point must fit int8 or uint8, not {shifted.min()} to {shifted.max()}")
+    if shifted.max() > 254:
+        raise UsageError(f"w minus w_zero_point must fit int8 or uint8, or be at most 254, not {shifted.min()} to {shifted.max()}")
+    return shifted
 
 
 def convolve(device: Host, x: ArrayLike, w: ArrayLike, *, strides: int | Sequence[int], pads: Pads, dilations: int | Sequence[int],
@@ -142,9 +144,9 @@ def convolve(device: Host, x: ArrayLike, w: ArrayLike, *, strides: int | Sequenc
     zero_point = _zero_point("x_zero_point", x_zero_point, x.dtype)
     image_layout = ImageLayout.of(layout, w.ndim - 2)
     geometry = _geometry(x, w, image_layout, pads, strides, dilations, int(group))
-    output = bias is not None or zero_point != 0 or requantise is not None
+    output = bias is not None or zero_point != 0 or requantise is not None or w.dtype.itemsize > 1
     if output and method == "im2col":
-        raise UsageError("method must be \"compiled\" with bias, x_zero_point or requantise, not \"im2col\"")
+        raise UsageError("method must be \"compiled\" with bias, zero points or requantise, not \"im2col\"")
     if output or method == "compiled" or (
             method == "auto" and _compiled_is_faster(device.cfg, geometry, image_layout, Elements.of(x, w))):
         return compiled_convolution(device, x, w, geometry, image_layout, zero_point, bias, requantise)

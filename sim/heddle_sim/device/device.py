@@ -272,8 +272,8 @@ class Device(TensorAccess, RecurrentAccess):
         strides, dilations : int or tuple
             For all spatial axes, or for each of them; strides up to 8 with im2col.
         pads : int or tuple
-            Padding around each image, which reads as ``x_zero_point``: for all axes, for each spatial axis, a pair (begin, end) for each, or first all begins and then all
-            ends.
+            Padding around each image, which reads as ``x_zero_point``: for all axes, for each spatial axis, a pair (begin, end) for each,
+            or first all begins and then all ends.
         group : int
             Output k sees the channels of group k div (K / group) only; a run each.
         layout : str
@@ -286,12 +286,14 @@ class Device(TensorAccess, RecurrentAccess):
         x_zero_point : int
             What a zero of ``x`` is stored as.
         w_zero_point : int or tuple
-            The same for ``w``: for all filters, or for each. ``w`` minus it must fit int8 or uint8.
+            The same for ``w``: for all filters, or for each. Where ``w`` minus it fits neither int8 nor uint8, each element is multiplied
+            twice, by two parts of it.
         requantise : Requantise, optional
             What becomes of the sums; needs ``output_stage`` and at least 16 threads.
 
-        Returns ``LayerResult``: ``y`` is ``int32`` or of the type of ``requantise``, of ``layout``. Operands and result lie in global memory with pixels (im2col, and
-        results with channels last) or planes (compiled) at multiples of 16 bytes; ``stats`` counts from operands there to the result there.
+        Returns ``LayerResult``: ``y`` is ``int32`` or of the type of ``requantise``, of ``layout``. Operands and result lie in global
+        memory with pixels (im2col, and results with channels last) or planes (compiled) at multiples of 16 bytes; ``stats`` counts from operands
+        there to the result there.
         Raises ``ValueError`` for what does not fit together, ``TensorMapError`` for what a descriptor cannot say.
         """
         return LayerResult(*convolve(self, x, w, strides=strides, pads=pads, dilations=dilations, group=group, layout=layout,

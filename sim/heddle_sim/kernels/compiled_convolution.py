@@ -51,10 +51,12 @@ _ENTRY, _BASES, _LOCAL = 0, 1, 2            # segments: the band, bases of its p
 
 @dataclass(frozen=True, eq=False)
 class CompiledConvolutionProblem(Problem):
-    """Convolution of one image and one group of channels, or all of them: y of x minus ``zero_point``, and w, 8-bit integers; sums wrap modulo 2**32.
+    """Convolution of one image and one group of channels, or all of them: y of x minus ``zero_point`` and of w, integers of 8 bits.
 
-    ``geometry``: of all images with all channels. ``group``: number of the group; None: each tile of filters has a group of its own. ``zero_point``: what the padding reads as. ``bias``: each
-    filter has one. ``requantise``: what becomes of the sums of this group; without it y is int32.
+    ``geometry``: of all images with all channels. ``group``: number of the group; None: each tile of filters has a group of its own.
+    ``zero_point``: what the padding reads as. ``bias``: each filter has one. ``requantise``: what becomes of the sums of this group;
+    without it y is int32, modulo 2**32. ``merged``: groups that are one here, with zeros between them. ``addends``: filters are the
+    sum of one or two of 8 bits.
     """
 
     geometry: Geometry
@@ -65,6 +67,7 @@ class CompiledConvolutionProblem(Problem):
     bias: bool = False
     requantise: Requantise | None = None
     merged: int = 1
+    addends: int = 1
 
     @property
     def name(self) -> str:
@@ -86,8 +89,8 @@ class CompiledConvolutionKernel(Kernel):
     ``table`` of the kernel with the weights behind it, ``c`` the first plane of the result.
 
     Uniform predicates: up0 parity of the tile, up1 parity of the band, up2 scratch, up3 a tile waits to be stored, up4 half of the factor
-    registers, up5 a tile waits to be sent. Thread predicate p1: columns of the tile. ``whole``: with 1 and 3 one band has all rows, from 2 on the weights have one
-    place. Raises ``ValueError`` for what the method cannot do, ``Unfit`` where shared memory has no room.
+    registers, up5 a tile waits to be sent. Thread predicate p1: columns of the tile. ``whole``: with 1 and 3 one band has all rows, from 2
+    on the weights have one place. Raises ``ValueError`` for what the method cannot do, ``Unfit`` where shared memory has no room.
     """
 
     def __init__(self, cfg: Config, problem: CompiledConvolutionProblem, whole: int = 0) -> None:
@@ -109,14 +112,15 @@ class CompiledConvolutionKernel(Kernel):
         if not self.by_word and not cfg.byte_entries:
             raise UsageError(f"channels of a group must be a multiple of {cfg.dot} with layout {layout.name} on {cfg.name} (fetch_words "
                              f"and threads must be at least dot for others), not {shape.group_channels}")
-        self.steps = -(-shape.group_channels * shape.positions // cfg.dot)      # words that mm multiplies
-        self.words = round_up(-(-shape.group_channels * shape.positions // cfg.dot), max(BANK_BYTES // cfg.dot, 1))
+        elements = shape.group_channels * shape.positions * problem.addends
+        self.steps = -(-elements // cfg.dot)      # words that mm multiplies
+        self.words = round_up(self.steps, max(BANK_BYTES // cfg.dot, 1))
         self.entry_count = round_up(self.words * (1 if self.by_word else cfg.dot), BANK_BYTES // 4)
         granule = cfg.factor_words // TOKEN_GRANULES
         for name, value, most in (("compiled_offsets", self.entry_count, cfg.compiled_offsets),
                                   ("factor_words", self.words + 2 * granule, cfg.factor_words)):
             if value > most:
-                raise UsageError(f"{name} must be at least {value} for {shape.group_channels * shape.positions} elements of a filter with "
+                raise UsageError(f"{name} must be at least {value} for {elements} elements of a filter with "
                                  f"layout {layout.name}, not {most}")
         if shape.masked_positions > MASK_BITS:
             raise UsageError(f"padding must leave at most {MASK_BITS} filter positions that some pixel lacks, not {shape.masked_positions}")
@@ -291,6 +295,7 @@ class CompiledConvolutionKernel(Kernel):
         entries = offsets[::step] & _WRAP
         for number in range(POSITIONS):
             entries = entries | bits[:, number] << OFFSET_BITS + 4 * number
+        entries = np.tile(entries, self.problem.addends)
         table = np.full(self.entry_count, entries[-1], np.int64)        # surplus elements have weights of zero
         table[:len(entries)] = entries
         padding = np.full(ROW_BYTES, self.problem.zero_point & 0xFF, np.uint8)
@@ -318,7 +323,11 @@ class CompiledConvolutionKernel(Kernel):
     def weights(self, w: np.ndarray) -> np.ndarray:
         """Filters of the group (outputs, channels, positions…) as rows in the order of the offsets, uint8."""
         rows = np.zeros((self.filter_tiles * self.cfg.threads, self.weight_pitch), np.uint8)
-        arranged = self.representation.arranged(w)
+        rest, addends = w.astype(np.int16), []
+        for _ in range(self.problem.addends - 1):
+            addends.append(np.clip(rest, -128, 127))
+            rest = rest - addends[-1]
+        arranged = np.concatenate([self.representation.arranged(part) for part in (*addends, rest)], axis=1).astype(np.uint8)
         rows[:len(w), :arranged.shape[1]] = arranged.view(np.uint8)
         return rows.reshape(self.filter_tiles, self.cfg.threads, -1)[:, self.output.filter_of_lane].reshape(rows.shape)
 
@@ -515,8 +524,8 @@ class CompiledConvolutionKernel(Kernel):
                   f"    uadd {{tile_bases}}, {{tile_bases}}, {4 * self.cfg.threads}", f"    setp.lt p1, r{self.tid}, {{tile_left}}")
 
     def _tile(self, parity: bool, half: bool = False) -> None:
-        """``mm`` of a tile, issued while that of the one before is under way; meanwhile the bases of the next one are loaded, and the last one
-        is stored."""
+        """``mm`` of a tile, issued while that of the one before is under way; meanwhile the bases of the next one are loaded, and the last
+        one is stored."""
         text, threads, offset = self.text, self.cfg.threads, self.offsets[parity]
         text(f"    umov {{entry}}, {self.table}")
         kind, step = ("ow", MAX_SLICES) if self.by_word else ("ob", MAX_SLICES * self.cfg.dot)
@@ -564,8 +573,8 @@ class CompiledConvolutionKernel(Kernel):
         text(f"{done}:")
 
     def _store(self, parity: bool) -> None:
-        """A tile from its registers to its staging area. When its first lines wait in the thread unit, so that the stores of the tile before
-        are over, that one is sent, and what ``_send`` needs becomes that of this one."""
+        """A tile from its registers to its staging area. When its first lines wait in the thread unit, the stores of the tile before are
+        over: that one is sent, and what ``_send`` needs becomes that of this one."""
         text, threads, stage, output = self.text, self.cfg.threads, self.stages[parity], self.output
         block = BANK_BYTES // output.dtype.itemsize         # elements
         shift = block.bit_length() - 1
@@ -594,5 +603,5 @@ class CompiledConvolutionKernel(Kernel):
         text("    usetp.eq up5, {x}, {x}", *lines[first:])
 
     def _send(self, later: int) -> None:
-        """The tile that was stored last, from its staging area to the result; ``later`` thread instructions were issued behind its stores."""
+        """The tile that was stored last, from its staging area to the result; ``later`` thread instructions came behind its stores."""
         self.text(f"    wait_thread {later}", "    copy_rows.global.shared {y}, {from}, {blocks}", "    commit_group")

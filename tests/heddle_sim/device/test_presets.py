@@ -7,6 +7,7 @@ from heddle.config import preset_names
 from heddle_sim import Device
 from heddle_sim.backends.verilator_device import MemorySettings
 from heddle_sim.golden.convolution import convolution
+from heddle_sim.golden.requantise import Requantise
 from heddle_verif.differential.programs import compare_programs
 
 QUICK = ("tiny", "base", "small", "resident64", "recurrent64")      # the others take minutes to build
@@ -108,6 +109,10 @@ def test_convolutions(preset):
                 continue
             y, stats = device.conv(x, np.moveaxis(w, -1, 1), **options)
             assert np.array_equal(y, expected) and stats.cycles > 0
+            if method == "compiled" and device.cfg.output_stage:
+                spec = Requantise(rng.integers(1 << 29, 1 << 30, len(w)), 40, -5)
+                y, _ = device.conv(x, np.moveaxis(w, -1, 1), requantise=spec, **options)
+                assert np.array_equal(y, spec.apply(expected))
 
 
 @pytest.mark.nightly

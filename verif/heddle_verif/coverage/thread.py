@@ -19,7 +19,8 @@ ALU = Group(
     "thread.alu", "An operation of the ALU that the unit has ended, in its bench.",
     {"function": [function.name for function in AluFunction], "operand": OPERANDS, "registers": ("one", "four"),
      "signs": ("signed", "unsigned"), "output": [use.name for use in OutputUse]} | _COMPUTING,
-    crosses=[("output", "signs"), ("output", "threads"), ("output", "operand"), ("function", "operand", "registers"), ("function", "threads"), ("registers", "operand", "stall"), ("function", "signs")],
+    crosses=[("output", "signs"), ("output", "threads"), ("output", "operand"),
+             ("function", "operand", "registers"), ("function", "threads"), ("registers", "operand", "stall"), ("function", "signs")],
     exclude=[
         Exclusion("with four registers the second operand is a constant", operand="register", registers="four"),
         Exclusion("it takes four registers always", function=NARROWING, registers="one"),

@@ -51,7 +51,8 @@ class OutputTile:
     Raises ``ValueError`` where the configuration has no output stage, or too few threads for the bytes of a row.
     """
 
-    def __init__(self, cfg: Config, geometry: Geometry, layout: ImageLayout, outputs: int, bias: bool, requantise: Requantise | None) -> None:
+    def __init__(self, cfg: Config, geometry: Geometry, layout: ImageLayout, outputs: int, bias: bool,
+                 requantise: Requantise | None) -> None:
         self.cfg, self.outputs, self.bias, self.layout = cfg, outputs, bias, layout
         self.spec, self.images, self.size = requantise, geometry.images, geometry.result
         self.steps = None if requantise is None else RequantiseSteps.of(requantise)

@@ -1,0 +1,205 @@
+"""``Device.conv`` with bias, zero points and requantisation: against numpy, and the published cases of ONNX [S2.3]."""
+
+import warnings
+
+import numpy as np
+import pytest
+from heddle import load_config
+from heddle_sim import Device
+from heddle_sim.compiled import LAYOUTS, Geometry, ImageLayout
+from heddle_sim.golden.requantise import Requantise
+from heddle_verif.stimulus.convolutions import random_geometry
+from onnx import helper
+from onnx.backend.test.case.node import collect_testcases
+
+MEMORY_BYTES = 1 << 21
+ELEMENTS = 300      # of a filter
+
+
+@pytest.fixture(scope="module")
+def golden():
+    with Device("base", "golden", memory_bytes=MEMORY_BYTES) as device:
+        yield device
+
+
+@pytest.fixture(scope="module")
+def hardware():
+    with Device("base", memory_bytes=MEMORY_BYTES, latency=30, jitter=60, seed=3, timeout_cycles=2_000_000) as device:
+        yield device
+
+
+def random_integers(rng, dtype, shape=None):
+    limits = np.iinfo(dtype)
+    return rng.integers(limits.min, limits.max + 1, shape, dtype)
+
+
+def sums(x, w, shape):
+    """int64; x channels last and w (outputs, channels / group, positions…), integers of any range."""
+    x = np.pad(x, ((0, 0), *shape.padding, (0, 0)))
+    y = np.zeros((shape.images, *shape.result, shape.outputs), np.int64)
+    channels, filters = shape.group_channels, shape.outputs // shape.group
+    for place in np.ndindex(*shape.filter):
+        seen = x[(slice(None), *(slice(at * step, at * step + (count - 1) * stride + 1, stride) for at, step, count, stride in zip(
+            place, shape.dilation, shape.result, shape.stride)))]
+        for group in range(shape.group):
+            mine = slice(group * filters, (group + 1) * filters)
+            y[..., mine] += seen[..., group * channels:(group + 1) * channels] @ w[(mine, slice(None), *place)].T
+    return y
+
+
+def random_requantise(rng, shape, large=False):
+    """Multipliers for one or all filters; results spread over their type, or with ``large`` factors of 1/4 and more."""
+    dtype = rng.choice([np.int8, np.uint8])
+    multiplier = rng.integers(1 << 29, 1 << 30, shape.outputs) if rng.integers(2) else int(rng.integers(1 << 29, 1 << 30))
+    shift = 30 if large else 37 + int(np.log2(shape.group_channels * shape.positions)) // 2
+    return Requantise(multiplier, shift, int(random_integers(rng, dtype)), relu=bool(rng.integers(2)), dtype=dtype)
+
+
+def compare(device, rng, layout, shape, large=False):
+    kind = rng.choice([np.int8, np.uint8])
+    x, w = random_integers(rng, kind, (shape.images, *shape.size, shape.channels)), random_integers(
+        rng, np.int8, (shape.outputs, shape.group_channels, *shape.filter))
+    zero = int(random_integers(rng, kind)) if rng.integers(3) else 0
+    bias = rng.integers(-(1 << 14), 1 << 14, shape.outputs, np.int32) if rng.integers(3) else None
+    spec = random_requantise(rng, shape, large) if large or rng.integers(4) else None
+    y, stats = device.conv(layout.from_channels_last(x), w, bias, strides=shape.stride, pads=shape.padding, dilations=shape.dilation,
+                           group=shape.group, layout=layout.name, method="compiled", x_zero_point=zero, requantise=spec)
+    expected = (sums(x.astype(np.int64) - zero, w.astype(np.int64), shape) + (0 if bias is None else bias)).astype(np.int32)
+    expected = expected if spec is None else spec.apply(expected)
+    assert y.dtype == expected.dtype and y.shape == layout.shape(shape.images, shape.outputs, shape.result)
+    assert np.array_equal(layout.to_channels_last(y, shape.outputs), expected), (layout.name, shape, zero, spec)
+    assert stats.macs == shape.macs and device.memory.allocator.used == 0
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_every_layout(name, golden):
+    rng, layout = np.random.default_rng([11, LAYOUTS.index(name)]), ImageLayout(name)
+    for _ in range(4):
+        compare(golden, rng, layout, random_geometry(rng, layout.spatial, ELEMENTS))
+
+
+def test_some_layouts_on_the_hardware(hardware):
+    rng = np.random.default_rng(12)
+    for name in ("NHWC", "NCHW", "NCHWc4", "NCHWc32", "NDHWC"):
+        layout = ImageLayout(name)
+        for _ in range(3):
+            compare(hardware, rng, layout, random_geometry(rng, layout.spatial, ELEMENTS))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(5))
+def test_random_geometries_on_the_hardware(seed, hardware):
+    rng = np.random.default_rng([13, seed])
+    for _ in range(30):
+        layout = ImageLayout(str(rng.choice(LAYOUTS)))
+        compare(hardware, rng, layout, random_geometry(rng, layout.spatial, ELEMENTS), bool(rng.integers(4) == 0))
+
+
+@pytest.mark.parametrize("name", ["NHWC", "NCHW"])
+def test_large_factors(name, golden):
+    """Those of 1/4 and more: sums are brought into range first."""
+    rng = np.random.default_rng(14)
+    for channels in (8, 16):
+        compare(golden, rng, ImageLayout(name), Geometry(1, (5, 6), channels, 20, (1, 1), ((0, 0),) * 2, (1, 1), (1, 1)), large=True)
+
+
+# Channels, outputs, groups: as many groups as lanes hold are made one, and share a run.
+GROUPS = [(64, 64, 64), (64, 128, 64), (24, 24, 24), (32, 64, 4), (64, 64, 16), (96, 96, 3)]
+
+
+@pytest.mark.parametrize("name", ["NHWC", "NCHW", "NCHWc8"])
+def test_groups(name, golden):
+    rng = np.random.default_rng(15)
+    for channels, outputs, group in GROUPS:
+        compare(golden, rng, ImageLayout(name), Geometry(1, (7, 9), channels, outputs, (3, 3), ((1, 1),) * 2, (1, 1), (1, 1), group))
+
+
+def test_depthwise_on_the_hardware(hardware):
+    """One run for all channels."""
+    rng = np.random.default_rng(16)
+    compare(hardware, rng, ImageLayout("NHWC"), Geometry(1, (9, 14), 64, 64, (3, 3), ((1, 1),) * 2, (2, 1), (1, 1), 64))
+
+
+@pytest.mark.parametrize("name", ["NHWC", "NCHW"])
+def test_zero_points_of_filters(name, golden):
+    """``w`` minus its zero point has nine bits: each element is multiplied twice."""
+    rng, layout = np.random.default_rng(17), ImageLayout(name)
+    shape = Geometry(1, (6, 7), 16, 9, (3, 3), ((1, 1),) * 2, (1, 1), (1, 1))
+    x, w = random_integers(rng, np.uint8, (1, 6, 7, 16)), random_integers(rng, np.uint8, (9, 16, 3, 3))
+    w[0], w[1] = 0, 254
+    points = [255, 0, 128, 200, 7, 255, 254, 3, 9]
+    y, _ = golden.conv(layout.from_channels_last(x), w, pads=1, layout=name, x_zero_point=77, w_zero_point=points)
+    expected = sums(x.astype(np.int64) - 77, w.astype(np.int64) - np.array(points).reshape(-1, 1, 1, 1), shape)
+    assert np.array_equal(layout.to_channels_last(y, 9), expected)
+
+
+# -- published cases ------------------------------------------------------------------------
+
+def onnx_cases(operator):
+    """(attributes, inputs by name, output) of the cases of an operator."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")         # of cases of other operators
+        cases = [case for case in collect_testcases(None) if case.model and case.model.graph.node[0].op_type == operator]
+    return [({item.name: helper.get_attribute_value(item) for item in case.model.graph.node[0].attribute},
+             dict(zip(case.model.graph.node[0].input, case.data_sets[0][0], strict=True)), case.data_sets[0][1][0]) for case in cases]
+
+
+def points_of(array):
+    return array.tolist() if np.ndim(array) else int(array)
+
+
+def test_conv_integer_of_onnx(hardware):
+    cases = onnx_cases("ConvInteger")
+    for attributes, inputs, expected in cases:
+        y, _ = hardware.conv(inputs["x"], inputs["w"], x_zero_point=int(inputs["x_zero_point"]),
+                             w_zero_point=points_of(inputs.get("w_zero_points", np.uint8(0))), **attributes)
+        assert np.array_equal(y, expected)
+    assert len(cases) == 2
+
+
+def test_qlinear_conv_of_onnx(hardware):
+    """The factor has 31 bits."""
+    cases = onnx_cases("QLinearConv")
+    for attributes, inputs, expected in cases:
+        factor = np.float64(inputs["x_scale"]) * np.float64(inputs["w_scale"]) / np.float64(inputs["y_scale"])
+        shift = 30 - int(np.floor(np.log2(factor.max())))
+        spec = Requantise(np.rint(factor * 2 ** shift).astype(np.int64), shift, int(inputs["y_zero_point"]), dtype=expected.dtype)
+        y, _ = hardware.conv(inputs["x"], inputs["w"], x_zero_point=int(inputs["x_zero_point"]),
+                             w_zero_point=points_of(inputs["w_zero_point"]), requantise=spec, **attributes)
+        assert np.array_equal(y, expected)
+    assert len(cases) == 1
+
+
+# -- refusals -------------------------------------------------------------------------------
+
+X, W = np.zeros((1, 8, 5, 5), np.int8), np.zeros((4, 8, 3, 3), np.int8)
+HALF = Requantise(1 << 30, 40)
+REFUSED = [
+    ({"bias": np.zeros(4, np.int32), "method": "im2col"}, 'method must be "compiled" with bias, zero points or requantise, not "im2col"'),
+    ({"bias": np.zeros(3, np.int32)}, r"bias must have shape \(4,\), not \(3,\)"),
+    ({"bias": np.zeros(4)}, "bias must be an int32 array, not float64"),
+    ({"x_zero_point": 128}, "x_zero_point must be from -128 to 127 as int8, not 128"),
+    ({"x_zero_point": 1.5}, "x_zero_point must be an integer, not 1.5"),
+    ({"w_zero_point": [1, 2]}, r"w_zero_point must be an integer, or 4 of them, not \[1, 2\]"),
+    ({"w_zero_point": -129}, "w_zero_point must be from -128 to 127 as int8, not -129"),
+    ({"requantise": 3}, "requantise must be a Requantise, not int"),
+    ({"requantise": Requantise(np.ones(3, np.int64), 40)}, r"multiplier must be an integer or have shape \(4,\), not \(3,\)"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), REFUSED, ids=lambda value: value[:30] if isinstance(value, str) else "")
+def test_refused(options, message, golden):
+    with pytest.raises((ValueError, TypeError), match=message):
+        golden.conv(X, W, options.pop("bias", None), **options)
+
+
+def test_configurations_that_cannot():
+    base = load_config("base")
+    cases = [(base.replace(output_stage=False), HALF, "configuration base must have output_stage for requantise"),
+             (base.replace(threads=8, tensors=True), HALF, "threads must be at least 16 for requantise with method .compiled., not 8"),
+             (load_config("small"), None, "configuration small must have compiled_offsets")]
+    for cfg, spec, message in cases:
+        with Device(cfg, "golden", memory_bytes=1 << 20) as device, pytest.raises(ValueError, match=message):
+            device.conv(X, W, np.zeros(4, np.int32), requantise=spec)
+    with pytest.raises(ValueError, match="output_stage must be false with thread_slots = 2 and thread_multipliers = 8"):
+        base.replace(thread_slots=2)
