@@ -292,8 +292,8 @@ class Device(TensorAccess, RecurrentAccess):
             What becomes of the sums; needs ``output_stage`` and at least 16 threads.
 
         Returns ``LayerResult``: ``y`` is ``int32`` or of the type of ``requantise``, of ``layout``. Operands and result lie in global
-        memory with pixels (im2col, and results with channels last) or planes (compiled) at multiples of 16 bytes; ``stats`` counts from operands
-        there to the result there.
+        memory with pixels (im2col, and results with channels last) or planes (compiled) at multiples of 16 bytes; ``stats`` counts from
+        operands there to the result there.
         Raises ``ValueError`` for what does not fit together, ``TensorMapError`` for what a descriptor cannot say.
         """
         return LayerResult(*convolve(self, x, w, strides=strides, pads=pads, dilations=dilations, group=group, layout=layout,
