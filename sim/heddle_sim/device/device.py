@@ -256,9 +256,9 @@ class Device(TensorAccess, RecurrentAccess):
             stats = execute(self, plan(self.cfg, problem), operands)
             return LayerResult(self.memory.matrix(operands.c, shape, problem.result).copy(), stats)
 
-    def conv(self, x: ArrayLike, w: ArrayLike, bias: np.ndarray | None = None, *, strides: int | Sequence[int] = 1, pads: Pads = 0, dilations: int | Sequence[int] = 1,
-             group: int = 1, layout: str = "NCHW", method: str = "auto", x_zero_point: int = 0, w_zero_point: int | Sequence[int] = 0,
-             requantise: Requantise | None = None) -> LayerResult:
+    def conv(self, x: ArrayLike, w: ArrayLike, bias: np.ndarray | None = None, *, strides: int | Sequence[int] = 1, pads: Pads = 0,
+             dilations: int | Sequence[int] = 1, group: int = 1, layout: str = "NCHW", method: str = "auto", x_zero_point: int = 0,
+             w_zero_point: int | Sequence[int] = 0, requantise: Requantise | None = None) -> LayerResult:
         """Convolution of 8-bit integers, exact in 32 bits (sums wrap modulo 2**32) [S1.16, S2].
 
         Parameters
