@@ -122,10 +122,10 @@ def _multiply():
                       {"modifiers.alu.function": AluFunction.ADD, "modifiers.alu.output": OutputUse.CHANNEL})
     yield Instruction("requant", Opcode.THREAD_ALU, Unit.THREAD,
                       (Operand("register", "dst"), Operand("register", "a"), Operand("uniform_source"), Operand("amount", "c")),
-                      "Output stage: byte j of dst = scale of register a + j (a as for narrow) + bias by the thread's multiplier, plus a zero "
-                      "point, within bounds. b: zero point (bits 7 to 0), minimum (15 to 8), maximum (23 to 16), each of the type of the "
-                      "bytes. With .t, byte j of thread t of a group becomes byte (t mod T) of thread (T j + t div T), T = a quarter of "
-                      "thread_slots: a word then holds neighbouring threads.",
+                      "Output stage: byte j of dst = scale of register a + j (a as for narrow) + bias by the thread's multiplier, plus a "
+                      "zero point, within bounds. b: zero point (bits 7 to 0), minimum (15 to 8), maximum (23 to 16), each of the type of "
+                      "the bytes. With .t, byte j of thread t of a group becomes byte t mod 4 of thread T j + t div 4, T = thread_slots "
+                      "/ 4: a word then holds neighbouring threads.",
                       {"modifiers.alu.function": AluFunction.SCALE}, "output")
 
 

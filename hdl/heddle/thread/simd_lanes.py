@@ -168,7 +168,8 @@ class SimdLanes(Component):
             number, byte = slot % words, slot // words
             exchanged = Cat(other.word.word_select(byte, 8) for other in lanes[4 * number:4 * number + 4])
             m.d.comb += [
-                lane.late.bounds.eq(self.late_operation.bounds), lane.late.shown.eq(Mux(self.late_operation.transpose, exchanged, lane.word)),
+                lane.late.bounds.eq(self.late_operation.bounds),
+                lane.late.shown.eq(Mux(self.late_operation.transpose, exchanged, lane.word)),
             ]
 
     def _connect_result(self, m, lane, slot, entry):

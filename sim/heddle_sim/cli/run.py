@@ -67,7 +67,8 @@ def execute(options: argparse.Namespace) -> None:
         elif options.what == "conv":
             row = layer_row(device, *_layer(options), options.method, options.seed, not options.no_check, options.requantise)
             print_rows(options, "conv", cfg.name, [row], dict.fromkeys(
-                ("layout", "size", "channels", "outputs", "filter", "group", "method", "result", "cycles", "macs", "utilization", "checked")))
+                ("layout", "size", "channels", "outputs", "filter", "group", "method", "result", "cycles", "macs", "utilization",
+                 "checked")))
         else:
             row = gemm_row(device, options.m, options.n, options.k, options.dtype, options.seed, not options.no_check)
             print_gemm(options, "matmul", cfg, [row])

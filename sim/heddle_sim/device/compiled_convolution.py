@@ -28,7 +28,8 @@ __all__ = ["compiled_convolution"]
 
 def compiled_convolution(device: Host, x: np.ndarray, w: np.ndarray, geometry: Geometry, layout: ImageLayout, zero_point: int = 0,
                          bias: np.ndarray | None = None, requantise: Requantise | None = None) -> tuple[np.ndarray, Stats]:
-    """``(y, stats)``; ``x`` and ``y`` of ``layout``, ``w`` (outputs, channels / group, positions…), of 8 bits or int16 from -255 to 254, ``bias`` int32 (outputs,).
+    """``(y, stats)``; ``x`` and ``y`` of ``layout``, ``w`` (outputs, channels / group, positions…), of 8 bits or int16 from -255 to 254,
+    ``bias`` int32 (outputs,).
 
     y is int32, or of the type of ``requantise``.
     """

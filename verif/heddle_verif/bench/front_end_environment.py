@@ -15,7 +15,7 @@ from heddle.interfaces.layouts import (
     row_operation_layout,
     thread_operation_layout,
 )
-from heddle.isa.encoding import AluFunction, WaitUnit
+from heddle.isa.encoding import AluFunction, OutputUse, WaitUnit
 from heddle.isa.error_codes import ErrorCode
 from heddle.isa.tensor_descriptor import TensorMode
 from heddle.tmau.layouts import tensor_operation_layout
@@ -55,18 +55,20 @@ def thread_item(operation):
         names += [] if kind is ThreadKind.ALU and operation["function"] is AluFunction.MOV else ["a"]
         if kind is ThreadKind.ALU:
             scales = operation["function"] is AluFunction.SCALE
-            names += ["output"] * ("output" in operation)
+            names += ["output"] * (operation.get("output", OutputUse.NONE) is not OutputUse.NONE)      # only with an output stage
             names += ["unsigned"] * (scales or operation["function"] in (AluFunction.MULH, AluFunction.NARROW)) + ["c"] * scales
         names += ["b_is_register", "b" if operation["b_is_register"] else "value"]
     return {name: operation[name] for name in names}
 
 
 def matrix_item(operation, cfg):
-    """An mm with its masks as numbers; without transpose the hardware has no fields for it."""
+    """An mm with its masks as numbers; for what a configuration lacks the hardware has no fields."""
     def mask(value):
         return value if isinstance(value, int) else sum(1 << int(index) for index in np.flatnonzero(value))
     item = operation | {name: mask(operation[name]) for name in ("columns", "lanes")}
-    return item if cfg.transpose else {name: value for name, value in item.items() if name not in ("transpose", "pitch")}
+    absent = [*["transpose"] * (not cfg.transpose), *["fill", "compiled"] * (not cfg.compiled_offsets),
+              *["pitch"] * (not cfg.transpose and not cfg.compiled_offsets)]
+    return {name: value for name, value in item.items() if name not in absent}
 
 
 def tensor_item(operation):

@@ -27,6 +27,10 @@ class Workload:
         self.pool = self.random.sample(range(PRODUCT_REGISTERS), 12)
         self.pool += self.random.sample(range(FIRST_FACTOR_REGISTER, self.cfg.registers - 4), 12)
 
+        if self.cfg.output_stage:       # keeps what the test before has left
+            bench.issue(kind=ThreadKind.ALU, function=AluFunction.ADD, output=OutputUse.CHANNEL, a=16, b=17, b_is_register=1,
+                        guard=GUARD_ALWAYS)
+
     def set(self, register, values):
         """Put numbers into a register of all threads; only while the unit is idle."""
         for state in (self.bench.state, self.bench.golden):
