@@ -37,7 +37,7 @@ def compiled_convolution(device: Host, x: np.ndarray, w: np.ndarray, geometry: G
     wide_range = w.dtype.itemsize > 1
     elements = Elements(1, x.dtype.kind == "i", True) if wide_range else Elements.of(x, w)
     whole = merged_groups(device.cfg, CompiledConvolutionProblem(
-        geometry, layout, 0, elements, zero_point, bias is not None, requantise, addends=1 + wide_range))
+        geometry, layout, 0, elements, zero_point, bias is not None, requantise=requantise, addends=1 + wide_range))
     wide, geometry = expanded_weights(w, geometry.group, whole.merged), whole.geometry
     for problem in runs_of(whole):
         mine = slice((problem.group or 0) * problem.outputs, ((problem.group or 0) + 1) * problem.outputs)
