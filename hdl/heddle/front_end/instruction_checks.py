@@ -176,7 +176,9 @@ class InstructionChecks(Component):
     def _rule_output(self, field):
         fields = field.alu
         legal = Mux(fields.output == OutputUse.CHANNEL, fields.function == AluFunction.ADD, fields.function == AluFunction.SCALE)
-        return (fields.output == OutputUse.NONE) | (legal & ~fields.vector if self.cfg.output_stage else 0)
+        uses = [use for use in OutputUse if use not in (OutputUse.NONE, *[OutputUse.GROUPS] * (not self.cfg.packs_groups))]
+        known = Cat(fields.output == use for use in uses).any()
+        return (fields.output == OutputUse.NONE) | (legal & known & ~fields.vector if self.cfg.output_stage else 0)
 
     def _rule_uniform_function(self, field):
         return Cat(field.alu.function == function for function in UNIFORM_FUNCTIONS).any()

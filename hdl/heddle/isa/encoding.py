@@ -7,7 +7,7 @@ from .compiled_offsets import OffsetEntry
 from .tensor_descriptor import TensorFormat, TensorMode
 
 __all__ = [
-    "Opcode", "OperandSource", "AluFunction", "UNIFORM_FUNCTIONS", "OutputUse", "CompareFunction", "Special", "Access", "Space",
+    "Opcode", "OperandSource", "AluFunction", "UNIFORM_FUNCTIONS", "OutputUse", "PACKING", "CHANNEL_SETS", "CompareFunction", "Special", "Access", "Space",
     "ElementType", "LoopOrder", "Swizzle", "Reduction", "WaitUnit", "GUARD_ALWAYS",
     "alu_fields", "memory_fields", "matrix_fields", "copy_fields", "segment_fields", "wait_fields",
     "instruction_layout", "output_bounds_layout", "INSTRUCTION_BITS", "ACCESS_BYTES",
@@ -84,13 +84,17 @@ class AluFunction(enum.Enum, shape=4):
 UNIFORM_FUNCTIONS = tuple(function for function in AluFunction if function.value <= AluFunction.MOV.value)
 
 
-class OutputUse(enum.Enum, shape=2):
+class OutputUse(enum.Enum, shape=3):
     """What an ALU instruction does with the output stage; NONE: nothing."""
 
     NONE = 0
     CHANNEL = 1         # ADD sets bias and multiplier of each thread, and writes no register
     PACK = 2            # SCALE adds the bias, takes the multiplier of the thread, and adds zero point and bounds
     TRANSPOSE = 3       # PACK with rows and columns of the bytes of a group of threads exchanged
+    GROUPS = 4          # PACK with the four registers and the four groups of threads exchanged
+
+
+PACKING = (OutputUse.PACK, OutputUse.TRANSPOSE, OutputUse.GROUPS)
 
 
 class CompareFunction(enum.Enum, shape=3):
@@ -187,8 +191,10 @@ alu_fields = data.StructLayout({
     "output": OutputUse,
 })
 
-# Operand b of PACK and TRANSPOSE: zero point of the bytes and their bounds, each of the type of the bytes.
-output_bounds_layout = data.StructLayout({"zero_point": 8, "minimum": 8, "maximum": 8})
+# Operand b of those that pack: zero point of the bytes and their bounds, each of the type of the bytes. ``set``, which is also in field c of
+# CHANNEL: number of the set of biases and multipliers.
+output_bounds_layout = data.StructLayout({"zero_point": 8, "minimum": 8, "maximum": 8, "set": 2})
+CHANNEL_SETS = 4
 
 memory_fields = data.StructLayout({
     "access": Access,

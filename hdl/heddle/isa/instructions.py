@@ -117,15 +117,17 @@ def _multiply():
                       "mulh (signed) and narrow at once: byte j of dst = high 32 bits of register a + j (a as for narrow) x b, shifted "
                       "right by c mod 32, rounded and saturated.",
                       {"modifiers.alu.function": AluFunction.SCALE} | _NO_OUTPUT, "narrow")
-    yield Instruction("channel", Opcode.THREAD_ALU, Unit.THREAD, (Operand("register", "a"), Operand("source")),
-                      "Output stage: bias of each thread = a, its multiplier = b, in all threads, whatever the guard.",
+    yield Instruction("channel", Opcode.THREAD_ALU, Unit.THREAD,
+                      (Operand("register", "a"), Operand("source"), Operand("amount", "c")),
+                      "Output stage: bias of each thread = a, its multiplier = b, in set c (0 to 3), in all threads, whatever the guard.",
                       {"modifiers.alu.function": AluFunction.ADD, "modifiers.alu.output": OutputUse.CHANNEL})
     yield Instruction("requant", Opcode.THREAD_ALU, Unit.THREAD,
                       (Operand("register", "dst"), Operand("register", "a"), Operand("uniform_source"), Operand("amount", "c")),
                       "Output stage: byte j of dst = scale of register a + j (a as for narrow) + bias by the thread's multiplier, plus a "
                       "zero point, within bounds. b: zero point (bits 7 to 0), minimum (15 to 8), maximum (23 to 16), each of the type of "
-                      "the bytes. With .t, byte j of thread t of a group becomes byte t mod 4 of thread T j + t div 4, T = thread_slots "
-                      "/ 4: a word then holds neighbouring threads.",
+                      "the bytes, and the set of biases and multipliers (25 to 24). With .t, byte j of thread t of a group becomes byte t "
+                      "mod 4 of thread T j + t div 4, T = thread_slots / 4: a word then holds neighbouring threads. With .g, byte j of thread "
+                      "t of group i is that of register a + i of thread t of group j: a word then holds threads thread_slots apart.",
                       {"modifiers.alu.function": AluFunction.SCALE}, "output")
 
 

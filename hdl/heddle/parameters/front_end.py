@@ -40,6 +40,7 @@ class FrontEndParameters(FrontEndGroup):
     front_end_slices: int
     thread_queue: int
     output_stage: bool
+    packs_groups: bool
     mm16: bool
     transpose: bool
     compiled_offsets: int

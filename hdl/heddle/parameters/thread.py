@@ -53,6 +53,11 @@ class ThreadGroup(CoreGroup):
         return min(self.thread_multipliers, self.thread_slots, self.threads)
 
     @property
+    def packs_groups(self) -> bool:
+        """Whether the output stage packs the numbers of four groups of threads."""
+        return self.output_stage and self.thread_groups == 4
+
+    @property
     def shared_requests(self) -> int:
         """Requests of the thread unit to shared memory in flight at most: as many as one a cycle needs at the least latency."""
         return 3

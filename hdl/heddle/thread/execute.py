@@ -14,7 +14,7 @@ from ..interfaces.layouts import (
     ThreadKind,
     thread_operation_layout,
 )
-from ..isa.encoding import Access, AluFunction, OutputUse, Space, output_bounds_layout
+from ..isa.encoding import PACKING, Access, AluFunction, OutputUse, Space, output_bounds_layout
 from ..isa.error_codes import ErrorCode
 from ..lib.members import connect_members
 from ..parameters.thread import ThreadParameters
@@ -239,7 +239,7 @@ class Execute(Component):
         m.d.comb += [
             words.eq(Mux(self._operation.access == Access.V4, 1 << micro_op.payload.word, 0b1111)),
             bus.i.valid.eq(micro_op.valid & self._computes),
-            step.group.eq(micro_op.payload.group), step.last_word.eq(micro_op.payload.last_word), step.words.eq(words),
+            step.group.eq(Mux(self._kind.by_group, micro_op.payload.word, micro_op.payload.group)), step.last_word.eq(micro_op.payload.last_word), step.words.eq(words),
             step.buffer.eq(self._half),
             routing.i.valid.eq(bus.i.valid & ~bus.takes), routing.i.payload.group.eq(micro_op.payload.group),
             routing.i.payload.words.eq(words), routing.i.payload.buffer.eq(self._half),
@@ -256,9 +256,9 @@ class Execute(Component):
         """Zero point and bounds of packed bytes; those of their type unless the output stage is used."""
         if not self.cfg.output_stage:
             return []
-        operation, given = self._operation, output_bounds_layout(self._operation.value[:24])
-        packs = (operation.output == OutputUse.PACK) | (operation.output == OutputUse.TRANSPOSE)
-        plain = {"zero_point": 0, "minimum": Mux(operation.unsigned, 0, 0x80), "maximum": Mux(operation.unsigned, 0xff, 0x7f)}
+        operation, given = self._operation, output_bounds_layout(self._operation.value[:output_bounds_layout.size])
+        packs = Cat(operation.output == use for use in PACKING).any()
+        plain = {"zero_point": 0, "minimum": Mux(operation.unsigned, 0, 0x80), "maximum": Mux(operation.unsigned, 0xff, 0x7f), "set": 0}
         return [*(late.bounds[name].eq(Mux(packs, given[name], value)) for name, value in plain.items()),
                 late.transpose.eq(operation.output == OutputUse.TRANSPOSE)]
 

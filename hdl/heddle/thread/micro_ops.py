@@ -37,7 +37,7 @@ def MicroOpPort(cfg):
 class MicroOps(Component):
     """Micro-operation counter: lists (group, thread of the group, word) of an operation.
 
-    Groups are outermost and words innermost. With ``serial`` the threads of a group have micro-operations of their own, else one is for
+    Groups are outermost and words innermost, with ``by_group`` the other way round. With ``serial`` the threads of a group have micro-operations of their own, else one is for
     all.
 
     Parameters
@@ -54,6 +54,9 @@ class MicroOps(Component):
         One thread at a time; constant while not ``done``.
     words : In(2)
         Words of each thread, minus one; constant while not ``done``.
+    by_group : In(1)
+        With four groups and four words: all groups of a word, then the next word; constant while not ``done``. ``micro_op.last_word`` is then
+        that of the last group.
     advance : In(1)
         The present micro-operation is left; the next one is present in the next cycle.
     cancel : In(1)
@@ -65,7 +68,7 @@ class MicroOps(Component):
     done : Out(1)
         No micro-operation is left.
 
-    *Latency*: all outputs come from registers, ``micro_op.last_word`` and ``last`` with logic on ``serial`` and ``words``.
+    *Latency*: all outputs come from registers, with logic on ``serial``, ``words`` and ``by_group``.
 
     *Throughput*: one micro-operation a cycle.
 
@@ -74,12 +77,13 @@ class MicroOps(Component):
 
     def __init__(self, cfg):
         cfg = ThreadParameters.of(cfg)
-        self.groups, self.slots = cfg.thread_groups, min(cfg.thread_slots, cfg.threads)
+        self.groups, self.slots, self.exchanges = cfg.thread_groups, min(cfg.thread_slots, cfg.threads), cfg.packs_groups
         super().__init__({
             "start": In(1),
             "none": In(1),
             "serial": In(1),
             "words": In(2),
+            "by_group": In(1),
             "advance": In(1),
             "cancel": In(1),
             "micro_op": Out(MicroOpPort(cfg)),
@@ -89,7 +93,10 @@ class MicroOps(Component):
 
     def elaborate(self, platform):
         m = Module()
-        group, slot, word, last_word = self.micro_op.group, self.micro_op.slot, self.micro_op.word, self.micro_op.last_word
+        slot, last_word = self.micro_op.slot, self.micro_op.last_word
+        group, word = Signal.like(self.micro_op.group), Signal.like(self.micro_op.word)
+        exchange = self.by_group if self.exchanges else Const(0)
+        m.d.comb += [self.micro_op.group.eq(Mux(exchange, word, group)), self.micro_op.word.eq(Mux(exchange, group, word))]
         last_slot = ~self.serial | (slot == self.slots - 1)
         m.d.comb += [
             last_word.eq(word == self.words),

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import Component, In, Out
 
 from ..constants import REGISTER_BITS
 from ..interfaces.layouts import ThreadKind, thread_operation_layout
-from ..isa.encoding import Access, AluFunction, Space
+from ..isa.encoding import Access, AluFunction, OutputUse, Space
 from ..parameters.thread import ThreadParameters
 from .micro_ops import MicroOps
 
@@ -14,8 +14,9 @@ __all__ = ["OperandSequencer", "operand_read_layout", "walk_kind", "walk_kind_la
 
 # Operands of an operation. ``store``, ``accesses``: a store; a load or store. ``first``, ``second``: a and the other register are read
 # in every micro-operation. ``pairs``: the other register of two micro-operations is read at once. ``serial``: one thread at a time.
-# ``words``: words of a thread, minus one.
-walk_kind_layout = data.StructLayout({"store": 1, "accesses": 1, "first": 1, "second": 1, "pairs": 1, "serial": 1, "words": 2})
+# ``words``: words of a thread, minus one. ``by_group``: all groups of a word, then the next word.
+walk_kind_layout = data.StructLayout({
+    "store": 1, "accesses": 1, "first": 1, "second": 1, "pairs": 1, "serial": 1, "words": 2, "by_group": 1})
 
 
 def walk_kind(cfg, operation):
@@ -31,6 +32,7 @@ def walk_kind(cfg, operation):
         "store": store, "accesses": accesses, "first": computes & ~moves, "second": store | (computes & operation.b_is_register),
         "pairs": store & vector & cfg.register_pairs, "serial": accesses & (operation.space == Space.GLOBAL),
         "words": Cat(word_by_word & vector, word_by_word & (access == Access.V4)),
+        "by_group": (operation.output == OutputUse.GROUPS) if cfg.packs_groups else Const(0),
     }
 
 
@@ -114,7 +116,7 @@ class OperandSequencer(Component):
             read.number.eq(Mux(~read.second, operation.a | micro_op.word, Mux(kind.store, operation.c | word, operation.b))),
             read.group.eq(micro_op.group),
             steps.start.eq(self.start), steps.none.eq(self.none), steps.cancel.eq(self.cancel),
-            steps.serial.eq(kind.serial), steps.words.eq(Mux(kind.pairs, kind.words[1], kind.words)),
+            steps.serial.eq(kind.serial), steps.by_group.eq(kind.by_group), steps.words.eq(Mux(kind.pairs, kind.words[1], kind.words)),
             steps.advance.eq(self.advance & read.final), self.done.eq(steps.done),
         ]
         with m.If(self.advance):

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import Component, In, Out, Signature
 from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES, BANKS
-from ..isa.encoding import Access, OutputUse, output_bounds_layout
+from ..isa.encoding import CHANNEL_SETS, PACKING, Access, OutputUse, output_bounds_layout
 from ..lib.onehot import any_of
 from ..parameters.thread import ThreadParameters
 from .alu import AluDatapath, alu_control_layout
@@ -33,7 +33,8 @@ operand_source_layout = data.StructLayout({
     "b_is_register": 1,     # b is the second operand of the entry
     "use_thread": 1,        # else b is the number of the thread
     "access": Access,       # of a store
-    "output": OutputUse,    # of the output stage: CHANNEL sets bias and multiplier, PACK and TRANSPOSE use them
+    "output": OutputUse,    # of the output stage: CHANNEL sets bias and multiplier, those that pack use them
+    "set": 2,               # of biases and multipliers
 })
 
 
@@ -203,7 +204,7 @@ class SlotOperands(Component):
         shown = narrow.word
         if self.cfg.output_stage:
             shown = late.shown
-            m.d.comb += [self.word.eq(narrow.word), *(getattr(narrow, name).eq(late.bounds[name]) for name in output_bounds_layout.members)]
+            m.d.comb += [self.word.eq(narrow.word), *(getattr(narrow, name).eq(late.bounds[name]) for name in ("zero_point", "minimum", "maximum"))]
         m.d.comb += self.result.eq(alu.result | Mux(late.narrow_show, shown, 0))
         with m.Switch(source.access):
             with m.Case(Access.U8, Access.S8):
@@ -217,13 +218,13 @@ class SlotOperands(Component):
     def _channel(self, m, first, second):
         """Bias and multiplier of the lane's threads: CHANNEL sets them; returns a with the bias, and b, which PACK takes from here."""
         values, slots = [], min(self.cfg.thread_slots, self.cfg.threads)
-        uses = (self.source.output == OutputUse.PACK) | (self.source.output == OutputUse.TRANSPOSE)
+        uses = Cat(self.source.output == use for use in PACKING).any()
         for name, value in (("bias", first), ("multiplier", second)):
-            m.submodules[name] = memory = Memory(shape=32, depth=self.cfg.thread_groups, init=[])
+            m.submodules[name] = memory = Memory(shape=32, depth=CHANNEL_SETS * self.cfg.thread_groups, init=[])
             write, read = memory.write_port(), memory.read_port(domain="comb")
-            group = self.thread[exact_log2(slots):]
+            place = Cat(self.source.set, self.thread[exact_log2(slots):])
             m.d.comb += [
-                write.addr.eq(group), read.addr.eq(group), write.data.eq(value),
+                write.addr.eq(place), read.addr.eq(place), write.data.eq(value),
                 write.en.eq(self.load.operands & (self.source.output == OutputUse.CHANNEL)),
             ]
             values.append(read.data)

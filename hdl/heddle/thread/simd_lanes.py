@@ -5,7 +5,7 @@ from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from ..constants import BANK_BYTES, BANKS
 from ..interfaces.layouts import ThreadKind, thread_operation_layout
-from ..isa.encoding import Access, AluFunction, OutputUse
+from ..isa.encoding import Access, AluFunction, OutputUse, output_bounds_layout
 from ..lib.members import connect_members
 from ..lib.shared_module import SharedModule
 from ..parameters.thread import ThreadParameters
@@ -149,7 +149,7 @@ class SimdLanes(Component):
             lane.load.other.eq(load.other),
             source.value.eq(operation.value), source.element_shift.eq(operation.element_shift),
             source.b_is_register.eq((operation.b_is_register & ~self._tid) | self._stores), source.use_thread.eq(self._tid),
-            source.access.eq(operation.access), source.output.eq(operation.output if self.cfg.output_stage else OutputUse.NONE),
+            source.access.eq(operation.access),
             lane.thread.eq(load.group * self.slots + slot), lane.choose.eq(self.choose[slot]),
             number.scale.eq(late.scale), number.product.eq(late.product[slot % len(late.product)]),
             number.amount.eq(self.late_operation.amount), number.narrow_take.eq(late.narrow_take[slot]),
@@ -158,6 +158,9 @@ class SimdLanes(Component):
             self.multiplier_operands.a[slot].eq(lane.a), self.multiplier_operands.b[slot].eq(lane.b),
             self.compare_result[slot].eq(lane.compare_result),
         ]
+        if self.cfg.output_stage:
+            given = output_bounds_layout(operation.value[:output_bounds_layout.size]).set
+            m.d.comb += [source.output.eq(operation.output), source.set.eq(Mux(operation.output == OutputUse.CHANNEL, operation.c, given))]
         if self.cfg.register_pairs:
             m.d.comb += lane.operand_second.eq(self.operand_second[slot])
 

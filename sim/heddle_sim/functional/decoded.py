@@ -29,6 +29,8 @@ from ..isa.fields import FIELDS, opcode_of
 
 __all__ = ["THREAD_KINDS", "Decoder"]
 
+_OUTPUT_USES = {use.value: use for use in OutputUse}        # a word with another value is refused
+
 # The operation of the thread unit for each of its opcodes; special registers other than %tid arrive as values.
 THREAD_KINDS = {
     Opcode.THREAD_ALU: ThreadKind.ALU,
@@ -121,7 +123,7 @@ class Decoder:
             access=access, space=Space.SHARED,
             element_shift=0, swizzle=Swizzle.NONE, guard=decoded.guard, guard_negate=decoded.guard_negate, dst=decoded.dst, a=decoded.a,
             b=decoded.b, c=decoded.c, value=0, pc=0,
-            output=OutputUse(modifier("alu.output")) if decoded.opcode is Opcode.THREAD_ALU else OutputUse.NONE,
+            output=_OUTPUT_USES.get(modifier("alu.output")) if decoded.opcode is Opcode.THREAD_ALU else OutputUse.NONE,
             b_is_register=decoded.special is None and decoded.b_source == OperandSource.REGISTER.value)
 
     def _matrix(self, decoded: SimpleNamespace, modifier: Callable[[str], int]) -> SimpleNamespace:

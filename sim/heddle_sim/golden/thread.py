@@ -8,7 +8,7 @@ import numpy as np
 from heddle.config import Config
 from heddle.constants import PREDICATES
 from heddle.interfaces.layouts import ThreadKind
-from heddle.isa.encoding import ACCESS_BYTES, GUARD_ALWAYS, Access, AluFunction, CompareFunction, OutputUse, Space, Swizzle
+from heddle.isa.encoding import ACCESS_BYTES, CHANNEL_SETS, GUARD_ALWAYS, Access, AluFunction, CompareFunction, OutputUse, Space, Swizzle
 from heddle.isa.error_codes import ErrorCode
 from numpy.typing import ArrayLike
 
@@ -35,7 +35,7 @@ class ThreadState:
         Shared memory.
     entries : uint32 [cfg.compiled_offsets]
         Compiled-offset memory.
-    channels : uint32 [2, threads]
+    channels : uint32 [sets, 2, threads]
         Biases and multipliers of the output stage.
     memory : uint8 [bytes]
         Global memory; an access beyond its end (below ``2**axi_address_bits``) is answered with an error.
@@ -60,7 +60,7 @@ class ThreadState:
             lane_mask=np.ones(cfg.threads, bool),
             shared=np.zeros(cfg.shared_bytes, np.uint8),
             entries=np.zeros(cfg.compiled_offsets, np.uint32),
-            channels=np.zeros((2, cfg.threads), np.uint32),
+            channels=np.zeros((CHANNEL_SETS, 2, cfg.threads), np.uint32),
             memory=np.zeros(memory_bytes, np.uint8),
         )
 
@@ -134,8 +134,8 @@ def narrow(unsigned: bool, values: ArrayLike, shift: int) -> np.ndarray:
 
 
 def requantise(state: ThreadState, operation: SimpleNamespace, values: np.ndarray) -> np.ndarray:
-    """PACK and TRANSPOSE: SCALE with bias and multiplier of each thread, zero point and bounds, as a word of each thread."""
-    bias, multiplier = state.channels
+    """Those that pack: SCALE with bias and multiplier of each thread, zero point and bounds, as a word of each thread."""
+    bias, multiplier = state.channels[operation.value >> 24 & 3]
     products = alu(AluFunction.MULH, values + bias[:, None], np.broadcast_to(multiplier[:, None], values.shape))
     shift = int(operation.c) & 31
     rounded = (products.view(np.int32).astype(np.int64) + (1 << shift >> 1)) >> shift
@@ -143,8 +143,10 @@ def requantise(state: ThreadState, operation: SimpleNamespace, values: np.ndarra
     zero, minimum, maximum = given.view(np.uint8 if operation.unsigned else np.int8).astype(np.int64)
     total = rounded + zero
     packed = np.where(total > maximum, maximum, np.where(total < minimum, minimum, total)).astype(np.uint8)
+    slots = min(state.cfg.thread_slots, state.cfg.threads)
+    if operation.output is OutputUse.GROUPS:        # [group, thread, register] becomes [register, thread, group]
+        packed = packed.reshape(4, slots, 4).transpose(2, 1, 0)
     if operation.output is OutputUse.TRANSPOSE:
-        slots = min(state.cfg.thread_slots, state.cfg.threads)
         # Of each group: [word, lane of the word, byte] becomes [byte, word, lane of the word].
         packed = packed.reshape(-1, slots // 4, 4, 4).transpose(0, 3, 1, 2)
     return np.ascontiguousarray(packed).reshape(-1, 4).view("<u4")[:, 0]
@@ -197,7 +199,7 @@ def execute(state: ThreadState, operation: SimpleNamespace) -> list[ThreadError]
         else:
             b = np.full(state.cfg.threads, operation.value, np.uint32)
         if kind is ThreadKind.ALU and getattr(operation, "output", OutputUse.NONE) is OutputUse.CHANNEL:
-            state.channels[:] = a, b
+            state.channels[operation.c & 3] = a, b
         elif kind is ThreadKind.ALU:
             written = np.ones_like(active) if operation.function is AluFunction.SEL else active
             result = alu(operation.function, a, b, operation.unsigned, active)

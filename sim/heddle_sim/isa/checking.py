@@ -137,6 +137,10 @@ def _output(value: int, word: int, cfg: Config | None) -> str | None:
         return None
     if cfg and not cfg.output_stage:
         return "without output: the configuration has no output_stage"
+    if use not in [known.value for known in OutputUse]:
+        return f"with output up to {max(known.value for known in OutputUse)}"
+    if use == OutputUse.GROUPS.value and cfg and not cfg.packs_groups:
+        return f"without .g: threads / thread_slots must be 4 for it, not {cfg.thread_groups}"
     expected = AluFunction.ADD if use == OutputUse.CHANNEL.value else AluFunction.SCALE
     if function != expected.value or _get(word, "modifiers.alu.vector"):
         return f"of function {expected.name} without .v4 with output {OutputUse(use).name}"

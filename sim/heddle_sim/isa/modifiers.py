@@ -153,8 +153,9 @@ MODIFIERS: dict[str, tuple[Choice | Flags, ...]] = {
     "mulh": (_vector(), Choice("signedness", "unsigned product", _flag("modifiers.alu.unsigned", "s", "u"), "s")),
     "narrow": (Choice("bytes", "signed or unsigned bytes", _flag("modifiers.alu.unsigned", "s8", "u8"), None, shown=True),),
     "output": (Choice("bytes", "signed or unsigned bytes", _flag("modifiers.alu.unsigned", "s8", "u8"), None, shown=True),
-               Choice("t", "neighbouring threads in a word",
-                      {"": {"modifiers.alu.output": OutputUse.PACK.value}, "t": {"modifiers.alu.output": OutputUse.TRANSPOSE.value}}, "")),
+               Choice("order", "of the bytes: neighbouring threads in a word, or one thread of each group",
+                      {name: {"modifiers.alu.output": use.value} for name, use in (
+                          ("", OutputUse.PACK), ("t", OutputUse.TRANSPOSE), ("g", OutputUse.GROUPS))}, "")),
     "wait": (Flags("units", "units to wait for; all when none is named", "modifiers.wait.units",
                    {unit.name.lower(): unit.value for unit in WaitUnit}),),
     "group": (Choice("read", "only until shared memory has been read", _flag("modifiers.wait.read", "", "read"), ""),),

@@ -55,6 +55,7 @@ def thread_item(operation):
         names += [] if kind is ThreadKind.ALU and operation["function"] is AluFunction.MOV else ["a"]
         if kind is ThreadKind.ALU:
             scales = operation["function"] is AluFunction.SCALE
+            names += ["c"] * (operation.get("output") is OutputUse.CHANNEL)
             names += ["output"] * (operation.get("output", OutputUse.NONE) is not OutputUse.NONE)      # only with an output stage
             names += ["unsigned"] * (scales or operation["function"] in (AluFunction.MULH, AluFunction.NARROW)) + ["c"] * scales
         names += ["b_is_register", "b" if operation["b_is_register"] else "value"]

@@ -203,6 +203,8 @@ async def operation_cycles(dut):
                               max(2 * groups, groups + 2)),
                   "requant": (dict(requant, output=OutputUse.PACK), 0, 4 * groups + 1),
                   "requant with exchange": (dict(requant, output=OutputUse.TRANSPOSE), 0, 4 * groups + 1)}
+        if bench.cfg.packs_groups:
+            cases["requant of groups"] = (dict(requant, output=OutputUse.GROUPS), 0, 4 * groups + 1)
     wrong = []
     for name, (operation, *expected) in cases.items():
         expected = expected[overlap]

@@ -3,7 +3,7 @@
 import numpy as np
 from heddle.constants import FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS
 from heddle.interfaces.layouts import ThreadKind
-from heddle.isa.encoding import ACCESS_BYTES, GUARD_ALWAYS, Access, AluFunction, CompareFunction, OutputUse, Space, Swizzle
+from heddle.isa.encoding import ACCESS_BYTES, CHANNEL_SETS, GUARD_ALWAYS, PACKING, Access, AluFunction, CompareFunction, OutputUse, Space, Swizzle
 
 from ..stimulus.swizzles import random_mode
 from .thread_environment import MEMORY_BYTES
@@ -28,8 +28,9 @@ class Workload:
         self.pool += self.random.sample(range(FIRST_FACTOR_REGISTER, self.cfg.registers - 4), 12)
 
         if self.cfg.output_stage:       # keeps what the test before has left
-            bench.issue(kind=ThreadKind.ALU, function=AluFunction.ADD, output=OutputUse.CHANNEL, a=16, b=17, b_is_register=1,
-                        guard=GUARD_ALWAYS)
+            for number in range(CHANNEL_SETS):
+                bench.issue(kind=ThreadKind.ALU, function=AluFunction.ADD, output=OutputUse.CHANNEL, a=16 + number, b=17, b_is_register=1,
+                            c=number, guard=GUARD_ALWAYS)
 
     def set(self, register, values):
         """Put numbers into a register of all threads; only while the unit is idle."""
@@ -77,12 +78,12 @@ class Workload:
         output = {}
         if self.cfg.output_stage and self.random.random() < (0.7 if function is AluFunction.SCALE else 0.1):
             output = {"output": OutputUse.CHANNEL if function is not AluFunction.SCALE
-                      else self.random.choice((OutputUse.PACK, OutputUse.TRANSPOSE))}
+                      else self.random.choice(PACKING if self.cfg.packs_groups else PACKING[:2])}
             if function is not AluFunction.SCALE:
                 function, vector, narrows, many = AluFunction.ADD, False, False, 1
             elif self.random.random() < 0.7:        # sums near the bytes, and bounds in their order
                 bounds = sorted(self.random.sample(range(-128, 128), 2))
-                value = self.random.randrange(256) | (bounds[0] & 0xff) << 8 | (bounds[1] & 0xff) << 16
+                value = self.random.randrange(256) | (bounds[0] & 0xff) << 8 | (bounds[1] & 0xff) << 16 | self.random.randrange(4) << 24
         self.bench.issue(kind=ThreadKind.ALU, **output, function=function, dst=self.register(1 if narrows else many),
                          access=Access.V4 if vector else Access.B32, a=self.register(many, product=vector), b=self.register(),
                          b_is_register=0 if vector else self.random.getrandbits(1), unsigned=self.random.getrandbits(1), value=value,

@@ -1,7 +1,7 @@
 """Coverage of the thread unit: functions, compares, loads and stores, with guards, stalls and errors."""
 
 from heddle.interfaces.layouts import ThreadKind
-from heddle.isa.encoding import Access, AluFunction, CompareFunction, OutputUse, Space
+from heddle.isa.encoding import PACKING, Access, AluFunction, CompareFunction, OutputUse, Space
 
 from .model import SWIZZLES, Exclusion, Group
 
@@ -24,7 +24,7 @@ ALU = Group(
     exclude=[
         Exclusion("with four registers the second operand is a constant", operand="register", registers="four"),
         Exclusion("it takes four registers always", function=NARROWING, registers="one"),
-        Exclusion("it packs four registers with constants", output=("PACK", "TRANSPOSE"), operand="register"),
+        Exclusion("it packs four registers with constants", output=[use.name for use in PACKING], operand="register"),
         Exclusion("it knows no signs", output="CHANNEL", signs=("signed", "unsigned")),
         Exclusion("only high products and narrowing know signs",
                   function=[function.name for function in AluFunction if function.name not in ("MULH", *NARROWING)],

@@ -194,9 +194,9 @@ class ProgramGenerator:
     def output_stage(self):
         """Biases and multipliers, or four registers with them to bytes."""
         if self.random.random() < 0.4:
-            self.text(f"channel r{self.register()}, {self.source()}")
+            self.text(f"channel r{self.register()}, {self.source()}, {self.random.randrange(4)}")
             return
-        kind = f"{self.random.choice(('s8', 'u8'))}{self.random.choice(('', '.t'))}"
+        kind = f"{self.random.choice(('s8', 'u8'))}{self.random.choice(('', '.t', *['.g'] * self.cfg.packs_groups))}"
         self.text(f"{self.guard('p')}requant.{kind} r{self.register(writes=True)}, r{self.register(4, product=True)}, "
                   f"{self.uniform_source()}, {self.random.choice((0, 1, 8, 12, 20, 31))}")
 

@@ -131,7 +131,7 @@ class OutputTile:
     def set_channels(self, pair: int, zero: int) -> Iterator[str]:
         """Bias and multiplier of the lanes, from two registers from ``pair`` on, to the output stage. ``zero``: a register with 0."""
         if self.steps is not None:
-            yield f"    channel r{zero if self.clamps else pair}, r{pair + 1}"
+            yield f"    channel r{zero if self.clamps else pair}, r{pair + 1}, 0"
 
     def stores(self, first: int, address: str, start: int, pair: int, packed: int) -> Iterator[str]:
         """Lines that store the tile in the registers from ``first`` on at ``address``, plus ``start`` bytes. ``pair``: as above;
