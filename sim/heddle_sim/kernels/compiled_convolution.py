@@ -46,7 +46,7 @@ _START, _LOAD = 500, 4                      # of a run; of a word of weights
 _TILE, _BAND, _CONTENDED = 20, 70, 180     # of a tile beside its stores; between two bands; of a tile of planes
 _FIRST_STORES = 4                           # of a tile, for the thread unit to work on while other instructions are issued
 _WRAP = (1 << OFFSET_BITS) - 1
-_ENTRY, _BASES, _LOCAL = 0, 1, 2            # segments: the band, bases of its pixels, all of shared memory
+_ENTRIES, _BASES, _LOCAL = (0, 3, 4, 5), 1, 2       # segments: the band for each group, bases of its pixels, all of shared memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,8 @@ class CompiledConvolutionProblem(Problem):
     ``geometry``: of all images with all channels. ``group``: number of the group; None: each tile of filters has a group of its own.
     ``zero_point``: what the padding reads as. ``bias``: each filter has one. ``requantise``: what becomes of the sums of this group;
     without it y is int32, modulo 2**32. ``merged``: groups that are one here, with zeros between them. ``addends``: filters are the
-    sum of one or two of 8 bits.
+    sum of one or two of 8 bits. ``ka``: pixels that ``mm`` multiplies at once; with more than one a group has ``dot`` channels and
+    ``threads`` / ``ka`` filters, and a tile of filters has up to ``ka`` groups, each with an ``mm`` of its own.
     """
 
     geometry: Geometry
@@ -68,6 +69,7 @@ class CompiledConvolutionProblem(Problem):
     requantise: Requantise | None = None
     merged: int = 1
     addends: int = 1
+    ka: int = 1
 
     @property
     def name(self) -> str:
@@ -114,8 +116,10 @@ class CompiledConvolutionKernel(Kernel):
                              f"and threads must be at least dot for others), not {shape.group_channels}")
         elements = shape.group_channels * shape.positions * problem.addends
         self.steps = -(-elements // cfg.dot)      # words that mm multiplies
-        self.words = round_up(self.steps, max(BANK_BYTES // cfg.dot, 1))
-        self.entry_count = round_up(self.words * (1 if self.by_word else cfg.dot), BANK_BYTES // 4)
+        self.group_words = round_up(self.steps, max(BANK_BYTES // cfg.dot, 1))
+        self.parts = min(problem.ka, shape.group) if problem.ka > 1 else 1          # groups of a tile of filters
+        self.words = self.group_words * self.parts
+        self.entry_count = round_up(self.group_words * (1 if self.by_word else cfg.dot), BANK_BYTES // 4)
         granule = cfg.factor_words // TOKEN_GRANULES
         for name, value, most in (("compiled_offsets", self.entry_count, cfg.compiled_offsets),
                                   ("factor_words", self.words + 2 * granule, cfg.factor_words)):
@@ -135,7 +139,8 @@ class CompiledConvolutionKernel(Kernel):
         # Two halves of the factor registers, each of whole granules.
         self.half_words = (TOKEN_GRANULES // 2 - 1) * granule
         self.halves = whole < 2 and self.filter_tiles > 1 and self.words <= self.half_words
-        self.output = OutputTile(cfg, shape, layout, problem.outputs, problem.bias or problem.zero_point != 0, problem.requantise)
+        self.output = OutputTile(cfg, shape, layout, problem.outputs, problem.bias or problem.zero_point != 0, problem.requantise, problem.ka,
+                                 self.parts)
         self._place()
         self.text = KernelText(self._names())
 
@@ -163,8 +168,9 @@ class CompiledConvolutionKernel(Kernel):
         store = self.output.cycles
         # The elements of a word that lie in planes of their own take all banks in each step; stores and copies of results wait for them.
         shared = _CONTENDED if self.planes.vector == 1 and shape.group_channels > 1 else 0
-        of_band = (tiles * max(cfg.threads * self.steps + shared, store + _TILE)
-                   + (max(ragged * self.steps + shared, store + _TILE) if ragged else 0))
+        steps = self.parts * self.steps / self.problem.ka       # of a pixel
+        of_band = (tiles * max(cfg.threads * steps + shared, store + _TILE)
+                   + (max(ragged * steps + shared, store + _TILE) if ragged else 0))
         copied = self._slab_bytes(rows) / cfg.axi_bytes
         weights = self.filter_tiles * cfg.threads * self.weight_pitch / cfg.axi_bytes
         bus = weights + (copied * bands * self.filter_tiles if bands > 1 else 0)
@@ -188,7 +194,7 @@ class CompiledConvolutionKernel(Kernel):
         # First the padding: a row, which no swizzle leaves. Then entries, places of the lanes, and their biases and multipliers.
         self.places = ROW_BYTES + 4 * self.entry_count
         self.channels = self.places + 4 * cfg.threads
-        self.table_bytes = self.channels + 8 * cfg.threads * self.filter_tiles * self.output.has_channels
+        self.table_bytes = self.channels + 8 * cfg.threads * self.parts * self.filter_tiles * self.output.has_channels
         self.stages, slots = (0, self.output.nbytes), 2 * self.output.nbytes
         self.slots = tuple(slots + number * self.slot_bytes for number in range(_SLOTS))
         self.table = round_up(slots + _SLOTS * self.slot_bytes, ROW_BYTES)
@@ -229,7 +235,8 @@ class CompiledConvolutionKernel(Kernel):
         shape, vector = self.problem.geometry, self.planes.vector
         if self.problem.group is not None or shape.group == 1:
             return 0
-        return shape.group_channels if self.problem.layout.channels_last else shape.group_channels // vector * self._piece_pitch(self.rows)
+        channels = shape.group_channels * self.parts
+        return channels if self.problem.layout.channels_last else channels // vector * self._piece_pitch(self.rows)
 
     def _piece_bytes(self, rows: int) -> int:
         """Of a plane of x that a band of ``rows`` rows of the result needs."""
@@ -328,7 +335,12 @@ class CompiledConvolutionKernel(Kernel):
             addends.append(np.clip(rest, -128, 127))
             rest = rest - addends[-1]
         arranged = np.concatenate([self.representation.arranged(part) for part in (*addends, rest)], axis=1).astype(np.uint8)
-        rows[:len(w), :arranged.shape[1]] = arranged.view(np.uint8)
+        if self.parts > 1 or self.problem.ka > 1:       # the filters of a lane one behind the other
+            filters = np.zeros((self.filter_tiles * self.parts * self.output.rows, self.group_words * self.cfg.dot), np.uint8)
+            filters[:len(w), :arranged.shape[1]] = arranged
+            parts = filters.reshape(self.filter_tiles, self.parts, self.output.rows, -1)[:, :, self.output.filter_of_lane]
+            return parts.transpose(0, 2, 1, 3).reshape(rows.shape)
+        rows[:len(w), :arranged.shape[1]] = arranged
         return rows.reshape(self.filter_tiles, self.cfg.threads, -1)[:, self.output.filter_of_lane].reshape(rows.shape)
 
     # -- program ----------------------------------------------------------------------------
@@ -336,7 +348,7 @@ class CompiledConvolutionKernel(Kernel):
     def _names(self) -> list[str]:
         """Pairs of copies of rows stand together; ``entry`` has the number of the segment of ``mm``."""
         slots = [f"slot_{number}{part}" for number in range(_SLOTS) for part in ("", "_pitch")]
-        return ["entry", "slab_to", "slab_pitch", "next_x", "x_pitch", "x_blocks", "x_count", *slots, "chunk", "chunk_pitch", "w_blocks",
+        return ["entry", "slab_to", "slab_pitch", "entry_1", "entry_2", "entry_3", "next_x", "x_pitch", "x_blocks", "x_count", *slots, "chunk", "chunk_pitch", "w_blocks",
                 "w_rows", "y", "y_pitch", "from", "from_pitch", "blocks", "rows", "table", "bases", "bases_to", "next_bases", "w", "x",
                 "filters", "filters_left", "prev_filters", "in_block", "bands", "next_band", "copies", "first_tile", "parity", "first_y",
                 "row_y", "tile_y", "prev_y", "half", "load", "left", "tile_left", "this_left", "prev_left", "tile_bases", "fresh",
@@ -404,11 +416,10 @@ class CompiledConvolutionKernel(Kernel):
 
     def _prologue(self) -> None:
         text, cfg = self.text, self.cfg
-        # Registers behind those of two tiles: two for ``term`` and the pair of bias and multiplier, then words of four bytes.
+        # Registers behind those of two tiles: two for ``term``, pairs of bias and multiplier, then words of four bytes.
         first = 2 * cfg.threads
-        self.tid, self.place, self.weight_place, self.base_place, self.term, _, self.channel, _, self.channel_place, self.zero = (
-            range(first, first + 10))
-        self.packed = first + 12
+        self.tid, self.place, self.weight_place, self.base_place, self.term, _, self.channel_place, self.zero = range(first, first + 8)
+        self.channel, self.packed = first + 8, first + 16
         text(f"    umov {{bases_to}}, {self.table}", f"    barrier.expect b{_TABLE}, {self.table_bytes}",
              f"    copy_block.shared.global {{bases_to}}, {{table}}, {self.table_bytes // BANK_BYTES}, b{_TABLE}")
         self._copy_first_chunks()
@@ -441,15 +452,15 @@ class CompiledConvolutionKernel(Kernel):
         for number in range(min(_SLOTS - 1, len(self.chunks))):
             self._copy_chunk(number)
 
-    def _factors(self, number: int, half: bool) -> int:
-        """First factor register of a chunk."""
-        return FIRST_FACTOR_REGISTER + (number * MAX_SLICES + half * self.half_words) * self.cfg.numbers_per_word
+    def _factors(self, word: int, half: bool) -> int:
+        """Factor register of a word of the filters."""
+        return FIRST_FACTOR_REGISTER + (word + half * self.half_words) * self.cfg.numbers_per_word
 
     def _load_weights(self, half: bool) -> None:
         """All chunks of the filters, each when it has come; the copy three chunks ahead goes where the chunk before has been read."""
         for number, words in enumerate(self.chunks):
             loads = words * self.cfg.dot // BANK_BYTES
-            slot, first = number % _SLOTS, self._factors(number, half)
+            slot, first = number % _SLOTS, self._factors(number * MAX_SLICES, half)
             self.text(f"    barrier.wait b{_WEIGHTS[slot]}",
                       *(f"    ld.v4 r{first + 4 * part}, ur{_LOCAL}:r{self.weight_place}:{self.slots[slot] + BANK_BYTES * part}"
                         for part in range(loads)))
@@ -492,7 +503,7 @@ class CompiledConvolutionKernel(Kernel):
 
     def _begin_band(self) -> None:
         """Wait for the band; its place becomes the segment of ``mm``."""
-        text, pieces = self.text, self._pieces_bytes(self.rows)
+        text, pieces, shape = self.text, self._pieces_bytes(self.rows), self.problem.geometry
 
         def begin(parity: bool) -> None:
             place = self._place_of(parity)
@@ -501,11 +512,13 @@ class CompiledConvolutionKernel(Kernel):
                      "there:")
             else:
                 text(f"    barrier.wait b{_SLABS[parity]}")
-            source = str(place)
-            if self.group_step:
-                source = "{group_place}"
-                text(f"    uadd {{group_place}}, {{group_offset}}, {place}")
-            text(f"    segment.shared.b8.d1{self.swizzle} ur{_ENTRY}, {source}", f"    umov {{tile_bases}}, {place + pieces}")
+            for part in range(self.parts):
+                source = str(place + part * shape.group_channels)
+                if self.group_step:
+                    text(f"    uadd {{group_place}}, {{group_offset}}, {source}")
+                    source = "{group_place}"
+                text(f"    segment.shared.b8.d1{self.swizzle} ur{_ENTRIES[part]}, {source}")
+            text(f"    umov {{tile_bases}}, {place + pieces}")
 
         if self.bands == 1:
             begin(False)
@@ -527,14 +540,15 @@ class CompiledConvolutionKernel(Kernel):
         """``mm`` of a tile, issued while that of the one before is under way; meanwhile the bases of the next one are loaded, and the last
         one is stored."""
         text, threads, offset = self.text, self.cfg.threads, self.offsets[parity]
-        text(f"    umov {{entry}}, {self.table}")
         kind, step = ("ow", MAX_SLICES) if self.by_word else ("ob", MAX_SLICES * self.cfg.dot)
-        for number, words in enumerate(self.chunk_steps):
-            first = self._factors(number, half)
-            text(f"    @p1 mm8{self._signs()}.k{words}.{kind}{'' if number else '.z'} r{parity * threads}, ur{_ENTRY}:rf{offset}:0, "
-                 f"r{first}")
-            if number + 1 < len(self.chunk_steps):
-                text(f"    uadd {{entry}}, {{entry}}, {step << OFFSET_BITS}")
+        merge = f".ka{self.problem.ka}i" if self.problem.ka > 1 else ""
+        for part, name in zip(range(self.parts), ("entry", "entry_1", "entry_2", "entry_3")):
+            product = parity * threads + part * self.output.part_registers
+            for number, words in enumerate(self.chunk_steps):
+                first = self._factors(part * self.group_words + number * MAX_SLICES, half)
+                text(f"    umov {{{name}}}, {self.table}" if not number else f"    uadd {{{name}}}, {{{name}}}, {step << OFFSET_BITS}",
+                     f"    @p1 mm8{merge}{self._signs()}.k{words}.{kind}{'' if number else '.z'} r{product}, "
+                     f"ur{_ENTRIES[part]}:rf{offset}:0, r{first}")
         last, stored = text.label("last_of_band"), text.label("stored")
         text("    umov {this_left}, {tile_left}", f"    usub {{tile_left}}, {{tile_left}}, {threads}",
              "    usetp.le up2, {tile_left}, 0", f"    @up2 bra {last}")
@@ -545,9 +559,10 @@ class CompiledConvolutionKernel(Kernel):
         if self.output.has_channels:        # behind the last tile of the filters before
             same = text.label("same_filters")
             text("    usetp.eq up2, {fresh}, 0", f"    @up2 bra {same}", "    umov {fresh}, 0",
-                 f"    ld.v2 r{self.channel}, ur{_LOCAL}:r{self.channel_place}:{self.table + self.channels}",
+                 *(f"    ld.v2 r{self.channel + 2 * part}, ur{_LOCAL}:r{self.channel_place}:"
+                   f"{self.table + self.channels + 8 * threads * part}" for part in range(self.parts)),
                  *self.output.set_channels(self.channel, self.zero),
-                 f"    add r{self.channel_place}, r{self.channel_place}, {8 * threads}", f"{same}:")
+                 f"    add r{self.channel_place}, r{self.channel_place}, {8 * threads * self.parts}", f"{same}:")
         if self.bands > 1:
             self._copy_next_band()
         text("    umov {prev_y}, {tile_y}", "    umov {prev_left}, {this_left}", "    umov {prev_filters}, {filters_left}",
@@ -587,7 +602,7 @@ class CompiledConvolutionKernel(Kernel):
         text("    umov {rows}, {prev_left}", f"    usetp.le up2, {{prev_left}}, {threads}", f"    @up2 bra {limit}",
              f"    umov {{rows}}, {threads}", f"{limit}:")
         if output.pixel_rows:
-            text(f"    umov {{y_pitch}}, {output.pixel_pitch}", f"    umov {{from_pitch}}, {output.pixel_bytes}",
+            text(f"    umov {{y_pitch}}, {output.pixel_pitch}", f"    umov {{from_pitch}}, {output.stage_pitch}",
                  f"    umov {{blocks}}, {threads // block}", f"    usetp.lt up2, {{prev_filters}}, {threads}",
                  f"    @up2 uadd {{blocks}}, {{prev_filters}}, {block - 1}", f"    @up2 ushr {{blocks}}, {{blocks}}, {shift}")
         else:

@@ -26,6 +26,8 @@ def merged_groups(cfg: Config, problem: CompiledConvolutionProblem) -> CompiledC
     geometry, vector = problem.geometry, problem.layout.vector
     filters, channels = geometry.outputs // geometry.group, geometry.group_channels
     failure: Exception | None = None
+    if split := _split(cfg, problem):
+        return split
     for merged in sorted((count for count in range(1, geometry.group + 1) if not geometry.group % count), reverse=True):
         if merged > 1 and merged * filters > cfg.threads:
             continue
@@ -41,6 +43,26 @@ def merged_groups(cfg: Config, problem: CompiledConvolutionProblem) -> CompiledC
         return candidate
     assert failure is not None
     raise failure
+
+
+def _split(cfg: Config, problem: CompiledConvolutionProblem) -> CompiledConvolutionProblem | None:
+    """With several lanes for each filter, which share its pixels, or None: where all filters are few, or those of a word of channels."""
+    geometry, layout = problem.geometry, problem.layout
+    merged = 1 if geometry.group == 1 else cfg.dot // geometry.group_channels
+    filters = geometry.outputs // geometry.group * merged
+    ka = next((count for count in (4, 2) if filters * count <= cfg.threads), 1)
+    words = geometry.group == 1 or (
+        merged * geometry.group_channels == cfg.dot and filters * ka == cfg.threads and not geometry.group % merged)
+    packs = problem.requantise is None or cfg.packs_groups
+    if ka == 1 or not words or not packs or not (layout.channels_last or layout.vector == cfg.threads):
+        return None
+    if not layout.channels_last and geometry.group > merged * ka and ka * cfg.dot % layout.vector:      # a tile is a part of a block
+        return None
+    candidate = replace(problem, geometry=replace(geometry, group=geometry.group // merged), group=None, merged=merged, ka=ka)
+    try:
+        return candidate if CompiledConvolutionKernel(cfg, candidate).by_word else None
+    except (UsageError, Unfit):
+        return None
 
 
 def runs_of(problem: CompiledConvolutionProblem) -> list[CompiledConvolutionProblem]:

@@ -8,6 +8,8 @@ from heddle import load_config
 from heddle_sim import Device
 from heddle_sim.compiled import LAYOUTS, Geometry, ImageLayout
 from heddle_sim.golden.requantise import Requantise
+from heddle_sim.kernels.compiled_convolution import CompiledConvolutionProblem
+from heddle_sim.kernels.compiled_groups import merged_groups
 from heddle_verif.stimulus.convolutions import random_geometry
 from onnx import helper
 from onnx.backend.test.case.node import collect_testcases
@@ -104,20 +106,36 @@ def test_large_factors(name, golden):
 
 
 # Channels, outputs, groups: as many groups as lanes hold are made one, and share a run.
-GROUPS = [(64, 64, 64), (64, 128, 64), (24, 24, 24), (32, 64, 4), (64, 64, 16), (96, 96, 3)]
+GROUPS = [(64, 64, 64), (64, 128, 64), (24, 24, 24), (32, 64, 4), (64, 64, 16), (96, 96, 3), (16, 16, 8), (8, 8, 8)]
+FEW_FILTERS = [(8, 8, 1), (16, 16, 1), (24, 5, 1), (64, 3, 1)]        # several lanes for each
 
 
-@pytest.mark.parametrize("name", ["NHWC", "NCHW", "NCHWc8"])
+@pytest.mark.parametrize("name", ["NHWC", "NCHW", "NCHWc8", "NCHWc32"])
 def test_groups(name, golden):
     rng = np.random.default_rng(15)
-    for channels, outputs, group in GROUPS:
+    for channels, outputs, group in GROUPS + FEW_FILTERS:
         compare(golden, rng, ImageLayout(name), Geometry(1, (7, 9), channels, outputs, (3, 3), ((1, 1),) * 2, (1, 1), (1, 1), group))
 
 
-def test_depthwise_on_the_hardware(hardware):
-    """One run for all channels."""
+def test_lanes_that_share_filters():
+    """Two or four, in one run; not where a tile of filters would be a part of a block of channels."""
+    cfg = load_config("base")
+    cases = [("NHWC", 64, 64, 64, 4), ("NHWC", 64, 128, 64, 2), ("NHWC", 16, 8, 1, 4), ("NHWC", 16, 16, 1, 2), ("NHWC", 16, 17, 1, 1),
+             ("NHWC", 3, 8, 1, 1), ("NCHWc32", 64, 64, 64, 4), ("NCHWc32", 64, 128, 64, 1), ("NCHW", 64, 64, 64, 1)]
+    for name, channels, outputs, group, ka in cases:
+        shape = Geometry(1, (7, 9), channels, outputs, (3, 3), ((1, 1),) * 2, (1, 1), (1, 1), group)
+        problem = merged_groups(cfg, CompiledConvolutionProblem(shape, ImageLayout(name)))
+        assert problem.ka == ka, (name, channels, outputs, group)
+        assert ka == 1 or problem.group is None
+
+
+@pytest.mark.parametrize(("channels", "outputs", "group"), [(64, 64, 64), (40, 80, 40), (16, 8, 1)])
+def test_lanes_that_share_filters_on_the_hardware(channels, outputs, group, hardware):
+    """Depthwise, two filters a channel, few filters: one run, bytes and words."""
     rng = np.random.default_rng(16)
-    compare(hardware, rng, ImageLayout("NHWC"), Geometry(1, (9, 14), 64, 64, (3, 3), ((1, 1),) * 2, (2, 1), (1, 1), 64))
+    for name in ("NHWC", "NHWC", "NCHWc32"):
+        shape = Geometry(1, (9, 14), channels, outputs, (3, 3), ((1, 1),) * 2, (2, 1), (1, 1), group)
+        compare(hardware, rng, ImageLayout(name), shape)
 
 
 @pytest.mark.parametrize("name", ["NHWC", "NCHW"])

@@ -3,7 +3,18 @@
 import numpy as np
 from heddle.constants import FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS
 from heddle.interfaces.layouts import ThreadKind
-from heddle.isa.encoding import ACCESS_BYTES, CHANNEL_SETS, GUARD_ALWAYS, PACKING, Access, AluFunction, CompareFunction, OutputUse, Space, Swizzle
+from heddle.isa.encoding import (
+    ACCESS_BYTES,
+    CHANNEL_SETS,
+    GUARD_ALWAYS,
+    PACKING,
+    Access,
+    AluFunction,
+    CompareFunction,
+    OutputUse,
+    Space,
+    Swizzle,
+)
 
 from ..stimulus.swizzles import random_mode
 from .thread_environment import MEMORY_BYTES

@@ -47,14 +47,20 @@ class OutputTile:
         Each filter has a bias.
     requantise : Requantise or None
         What becomes of the sums; without it they are the result.
+    ka : int
+        Lanes that have the same filters and different pixels, every ``ka``-th one.
+    parts : int
+        With ``ka``: filters of a lane, those of a part ``threads`` / ``ka`` apart, in registers of their own.
 
     Raises ``ValueError`` where the configuration has no output stage, or too few threads for the bytes of a row.
     """
 
     def __init__(self, cfg: Config, geometry: Geometry, layout: ImageLayout, outputs: int, bias: bool,
-                 requantise: Requantise | None) -> None:
+                 requantise: Requantise | None, ka: int = 1, parts: int = 1) -> None:
         self.cfg, self.outputs, self.bias, self.layout = cfg, outputs, bias, layout
         self.spec, self.images, self.size = requantise, geometry.images, geometry.result
+        self.ka, self.parts, self.rows = ka, parts, cfg.threads // ka
+        self.part_registers = cfg.threads // ka
         self.steps = None if requantise is None else RequantiseSteps.of(requantise)
         self.dtype = np.dtype(np.int32 if requantise is None else requantise.dtype)
         if requantise is not None:
@@ -73,8 +79,10 @@ class OutputTile:
             self.pixel_pitch = item * planes.vector
         self.planes = planes
         self.pixel_bytes = item * threads if self.pixel_rows else self.pixel_pitch        # of a pixel in a block of the staging area
+        # Pixels that lanes store at once begin in different banks.
+        self.stage_pitch = self.pixel_bytes + (2 * BANK_BYTES if ka > 1 and item == 4 else 0)
         # Blocks of channels begin in different banks.
-        self.block_pitch = threads * self.pixel_bytes + (0 if self.pixel_rows else max(self.pixel_bytes, BANK_BYTES))
+        self.block_pitch = threads * self.stage_pitch + (0 if self.pixel_rows else max(self.pixel_bytes, BANK_BYTES))
         self.nbytes = round_up(self.block_pitch * (1 if self.pixel_rows else threads // planes.vector), ROW_BYTES)
         self.has_channels = bias or requantise is not None
         # Four pixels of a filter lie in a word; else four filters of a pixel.
@@ -83,7 +91,9 @@ class OutputTile:
     @property
     def cycles(self) -> float:
         """Cycles of the thread unit for a tile, roughly."""
-        words = self.cfg.threads * (1 if self.spec is None else 0.25)
+        words = self.parts * self.part_registers * (1 if self.spec is None else 0.25)
+        if self.ka > 1:
+            return self.cfg.thread_groups * words * (_STORE_WORD + (2 + _REQUANT if self.spec is not None else 2 * self.bias))
         store = _STORE_BLOCK / 4 if self.pixel_bytes == self.dtype.itemsize else _STORE_WORD
         return self.cfg.thread_groups * words * (store + (_REQUANT if self.spec is not None else 2 * self.bias))
 
@@ -94,6 +104,8 @@ class OutputTile:
         """Filter of each lane, within a tile. The threads of a group that store at once store to different banks where they can."""
         cfg, lanes = self.cfg, np.arange(self.cfg.threads)
         group, slot = np.divmod(lanes, cfg.threads // cfg.thread_groups)
+        if self.ka > 1:         # of a part
+            return slot // self.ka * cfg.thread_groups + group
         if self.spec is not None:
             return lanes if self.packs_pixels else slot // 4 * 4 * cfg.thread_groups + 4 * group + slot % 4
         if self.pixel_bytes > 4 and cfg.thread_groups % 4 == 0:
@@ -103,6 +115,11 @@ class OutputTile:
     def places(self) -> np.ndarray:
         """Byte in the staging area where each thread stores its first word, uint32."""
         filters, pixels = self.filter_of_lane, np.zeros(self.cfg.threads, np.int64)
+        if self.ka > 1:
+            group, slot = np.divmod(np.arange(self.cfg.threads), self.cfg.threads // self.cfg.thread_groups)
+            if self.spec is None:
+                return (slot % self.ka * self.stage_pitch + 4 * filters).astype(np.uint32)
+            return ((self.ka * group + slot % self.ka) * self.stage_pitch + slot // self.ka * self.cfg.thread_groups).astype(np.uint32)
         if self.spec is not None and not self.packs_pixels:         # the words of a group: pixel by pixel
             slots = self.cfg.threads // self.cfg.thread_groups
             lane, slot = np.arange(self.cfg.threads), np.arange(self.cfg.threads) % slots
@@ -113,13 +130,14 @@ class OutputTile:
         return places.astype(np.uint32)
 
     def channels(self, bias: np.ndarray) -> np.ndarray:
-        """Bias and multiplier of each lane of all tiles of filters, int32 (tiles, threads, 2); ``bias`` int64 (outputs,)."""
-        threads = self.cfg.threads
-        table = np.zeros((round_up(self.outputs, threads), 2), np.int32)
+        """Bias and multiplier of each lane of all parts of the tiles of filters, int32 (tiles and parts, threads, 2); ``bias`` int64
+        (outputs,)."""
+        filters = self.rows if self.ka > 1 else self.cfg.threads
+        table = np.zeros((round_up(self.outputs, filters * self.parts), 2), np.int32)
         table[:self.outputs, 0] = (bias & 0xFFFF_FFFF).astype(np.uint32).view(np.int32)
         if self.steps is not None:
             table[:self.outputs, 1] = self.steps.multipliers
-        return table.reshape(-1, threads, 2)[:, self.filter_of_lane]
+        return table.reshape(-1, filters, 2)[:, self.filter_of_lane]
 
     # -- program ----------------------------------------------------------------------------
 
@@ -129,14 +147,19 @@ class OutputTile:
         return self.steps is not None and bool(self.steps.before)
 
     def set_channels(self, pair: int, zero: int) -> Iterator[str]:
-        """Bias and multiplier of the lanes, from two registers from ``pair`` on, to the output stage. ``zero``: a register with 0."""
+        """Bias and multiplier of the lanes, from two registers a part from ``pair`` on, to the output stage. ``zero``: a register that is
+        0."""
         if self.steps is not None:
-            yield f"    channel r{zero if self.clamps else pair}, r{pair + 1}, 0"
+            for part in range(self.parts):
+                yield f"    channel r{zero if self.clamps else pair + 2 * part}, r{pair + 2 * part + 1}, {part}"
 
     def stores(self, first: int, address: str, start: int, pair: int, packed: int) -> Iterator[str]:
         """Lines that store the tile in the registers from ``first`` on at ``address``, plus ``start`` bytes. ``pair``: as above;
         ``packed``: the first of ``threads`` / 4 registers, a multiple of four, for bytes."""
         threads = self.cfg.threads
+        if self.ka > 1:
+            yield from self._stores_of_parts(first, address, start, pair, packed)
+            return
         if self.steps is None:
             block = 4 if self.pixel_bytes == 4 else 1
             for pixel in range(0, threads, block):
@@ -146,7 +169,7 @@ class OutputTile:
             return
         earlier = ""        # is stored behind the next word, which does not wait for it
         for quad in range(threads // 4):
-            yield from self._requantised(first + 4 * quad, packed + quad, pair)
+            yield from self._requantised(first + 4 * quad, packed + quad, pair, "" if self.packs_pixels else ".t")
             if earlier:
                 yield earlier
             earlier = ""
@@ -156,15 +179,32 @@ class OutputTile:
                 earlier = f"    st.v4 {address}:{start + 4 * (quad - 3)}, r{packed + quad - 3}"
         yield earlier
 
-    def _requantised(self, register: int, target: int, pair: int) -> Iterator[str]:
+    def _stores_of_parts(self, first: int, address: str, start: int, pair: int, packed: int) -> Iterator[str]:
+        """``stores`` with ``ka``: registers of a part are pixels ``ka`` apart; a word of bytes has the filters of the groups of threads."""
+        item, earlier = self.dtype.itemsize, ""
+        for part in range(self.parts):
+            for register in range(0, self.part_registers, 1 if self.steps is None else 4):
+                number = first + part * self.part_registers + register
+                place = start + part * self.rows * item + register * self.ka * self.stage_pitch
+                if self.steps is None:
+                    yield from [f"    add r{number}, r{number}, r{pair + 2 * part}"] * self.bias
+                    yield f"    st.b32 {address}:{place}, r{number}"
+                    continue
+                yield from self._requantised(number, packed, pair + 2 * part, ".g", part)
+                yield from [earlier] * bool(earlier)
+                earlier, packed = f"    st.b32 {address}:{place}, r{packed}", packed + 1
+        yield from [earlier] * bool(earlier)
+
+    def _requantised(self, register: int, target: int, pair: int, order: str, part: int = 0) -> Iterator[str]:
         """Four sums of each lane to a word."""
         assert self.spec is not None and self.steps is not None
         if self.clamps:
             yield from (f"    add r{register + part}, r{register + part}, r{pair}" for part in range(4))
             yield from (f"    {name}.v4 r{register}, r{register}, {value}" for name, value in self.steps.before)
         minimum, maximum = self.spec.bounds
-        bounds = {"zero_point": int(self.spec.zero_point) & 0xff, "minimum": minimum & 0xff, "maximum": maximum & 0xff}
-        form = ("u8" if self.steps.unsigned else "s8") + ("" if self.packs_pixels else ".t")
+        bounds = {"zero_point": int(self.spec.zero_point) & 0xff, "minimum": minimum & 0xff, "maximum": maximum & 0xff,
+                  "set": part}
+        form = ("u8" if self.steps.unsigned else "s8") + order
         yield (f"    requant.{form} r{target}, r{register}, {output_bounds_layout.const(bounds).as_value().value:#x}, "
                f"{self.steps.total_shift - 32}")
 
