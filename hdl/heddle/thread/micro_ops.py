@@ -55,8 +55,8 @@ class MicroOps(Component):
     words : In(2)
         Words of each thread, minus one; constant while not ``done``.
     by_group : In(1)
-        With four groups and four words: all groups of a word, then the next word; constant while not ``done``. ``micro_op.last_word`` is then
-        that of the last group.
+        With four groups and four words: all groups of a word, then the next word; constant while not ``done``. ``micro_op.last_word`` is
+        then that of the last group.
     advance : In(1)
         The present micro-operation is left; the next one is present in the next cycle.
     cancel : In(1)

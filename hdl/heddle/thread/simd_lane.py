@@ -204,7 +204,8 @@ class SlotOperands(Component):
         shown = narrow.word
         if self.cfg.output_stage:
             shown = late.shown
-            m.d.comb += [self.word.eq(narrow.word), *(getattr(narrow, name).eq(late.bounds[name]) for name in ("zero_point", "minimum", "maximum"))]
+            bounds = ("zero_point", "minimum", "maximum")
+            m.d.comb += [self.word.eq(narrow.word), *(getattr(narrow, name).eq(late.bounds[name]) for name in bounds)]
         m.d.comb += self.result.eq(alu.result | Mux(late.narrow_show, shown, 0))
         with m.Switch(source.access):
             with m.Case(Access.U8, Access.S8):

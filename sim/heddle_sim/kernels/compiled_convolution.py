@@ -139,8 +139,8 @@ class CompiledConvolutionKernel(Kernel):
         # Two halves of the factor registers, each of whole granules.
         self.half_words = (TOKEN_GRANULES // 2 - 1) * granule
         self.halves = whole < 2 and self.filter_tiles > 1 and self.words <= self.half_words
-        self.output = OutputTile(cfg, shape, layout, problem.outputs, problem.bias or problem.zero_point != 0, problem.requantise, problem.ka,
-                                 self.parts)
+        self.output = OutputTile(cfg, shape, layout, problem.outputs, problem.bias or problem.zero_point != 0, problem.requantise,
+                                 problem.ka, self.parts)
         self._place()
         self.text = KernelText(self._names())
 
@@ -346,13 +346,13 @@ class CompiledConvolutionKernel(Kernel):
     # -- program ----------------------------------------------------------------------------
 
     def _names(self) -> list[str]:
-        """Pairs of copies of rows stand together; ``entry`` has the number of the segment of ``mm``."""
+        """Pairs of copies of rows stand together; ``entry`` and those with a number have the numbers of the segments of ``mm``."""
         slots = [f"slot_{number}{part}" for number in range(_SLOTS) for part in ("", "_pitch")]
-        return ["entry", "slab_to", "slab_pitch", "entry_1", "entry_2", "entry_3", "next_x", "x_pitch", "x_blocks", "x_count", *slots, "chunk", "chunk_pitch", "w_blocks",
-                "w_rows", "y", "y_pitch", "from", "from_pitch", "blocks", "rows", "table", "bases", "bases_to", "next_bases", "w", "x",
-                "filters", "filters_left", "prev_filters", "in_block", "bands", "next_band", "copies", "first_tile", "parity", "first_y",
-                "row_y", "tile_y", "prev_y", "half", "load", "left", "tile_left", "this_left", "prev_left", "tile_bases", "fresh",
-                "group_place", "group_offset"]
+        return ["entry", "slab_to", "slab_pitch", "entry_1", "entry_2", "entry_3", "next_x", "x_pitch", "x_blocks", "x_count", *slots,
+                "chunk", "chunk_pitch", "w_blocks", "w_rows", "y", "y_pitch", "from", "from_pitch", "blocks", "rows", "table", "bases",
+                "bases_to", "next_bases", "w", "x", "filters", "filters_left", "prev_filters", "in_block", "bands", "next_band", "copies",
+                "first_tile", "parity", "first_y", "row_y", "tile_y", "prev_y", "half", "load", "left", "tile_left", "this_left",
+                "prev_left", "tile_bases", "fresh", "group_place", "group_offset"]
 
     def launches(self, operands: Operands | None = None) -> list[Launch]:
         """One ``Launch``; ``operands.table``: the bases."""

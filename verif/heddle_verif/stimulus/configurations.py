@@ -83,6 +83,9 @@ def _fitted(rng, numbers, flags):
         changed["cores"] = 2
     if changed["shared_writes"] == 1:
         changed["axi_data_bits"] = min(128, changed["axi_data_bits"])
+    if flags["output_stage"]:
+        changed["thread_slots"] = max(4, changed["thread_slots"] if changed["threads"] == 8 else min(8, changed["thread_slots"]))
+        changed["thread_multipliers"] = max(changed["thread_multipliers"], min(changed["thread_slots"], changed["threads"]))
     if changed["l2_kib"]:
         changed["l2_kib"] = max(changed["l2_kib"], 256 * changed["cores"] * changed["l2_ways"] // 1024)
     return changed
