@@ -191,8 +191,8 @@ alu_fields = data.StructLayout({
     "output": OutputUse,
 })
 
-# Operand b of those that pack: zero point of the bytes and their bounds, each of the type of the bytes. ``set``, which is also in field c of
-# CHANNEL: number of the set of biases and multipliers.
+# Operand b of those that pack: zero point of the bytes and their bounds, each of the type of the bytes. ``set``: number of the set of
+# biases and multipliers, which CHANNEL has in field c.
 output_bounds_layout = data.StructLayout({"zero_point": 8, "minimum": 8, "maximum": 8, "set": 2})
 CHANNEL_SETS = 4
 

@@ -27,8 +27,8 @@ RULES = {
     "alu_target": "a register number below the number of registers; with alu.vector and without NARROW or SCALE a multiple of 4",
     "alu_operand": "a register number below the number of registers; with alu.vector, NARROW or SCALE a multiple of 4 and at most 255",
     "alu_source": "REGISTER, UNIFORM or IMMEDIATE; with alu.vector, NARROW or SCALE not REGISTER",
-    "output": "output is NONE, or it is defined, the configuration has output_stage (with GROUPS four groups of threads), alu.vector is 0, and "
-              "the function is ADD with CHANNEL, else SCALE",
+    "output": "output is NONE, or it is defined, the configuration has output_stage (with GROUPS four groups of threads), alu.vector is 0, "
+              "and the function is ADD with CHANNEL, else SCALE",
     "compare_function": "alu.compare is defined",
     "thread_special": "alu.special is defined",
     "uniform_special": "alu.special is defined and not TID",

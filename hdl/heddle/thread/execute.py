@@ -239,7 +239,8 @@ class Execute(Component):
         m.d.comb += [
             words.eq(Mux(self._operation.access == Access.V4, 1 << micro_op.payload.word, 0b1111)),
             bus.i.valid.eq(micro_op.valid & self._computes),
-            step.group.eq(Mux(self._kind.by_group, micro_op.payload.word, micro_op.payload.group)), step.last_word.eq(micro_op.payload.last_word), step.words.eq(words),
+            step.group.eq(Mux(self._kind.by_group, micro_op.payload.word, micro_op.payload.group)),
+            step.last_word.eq(micro_op.payload.last_word), step.words.eq(words),
             step.buffer.eq(self._half),
             routing.i.valid.eq(bus.i.valid & ~bus.takes), routing.i.payload.group.eq(micro_op.payload.group),
             routing.i.payload.words.eq(words), routing.i.payload.buffer.eq(self._half),

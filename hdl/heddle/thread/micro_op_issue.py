@@ -89,7 +89,8 @@ class MicroOpIssue(Component):
         kind, load, entries, micro_op = self.kind, self.load, self.entries, steps.micro_op
         advance, addresses, needed = Signal(), Signal(), Signal()
         m.d.comb += [
-            steps.serial.eq(kind.serial), steps.by_group.eq(kind.by_group), steps.words.eq(kind.words), steps.start.eq(self.start), steps.none.eq(self.none),
+            steps.serial.eq(kind.serial), steps.by_group.eq(kind.by_group), steps.words.eq(kind.words),
+            steps.start.eq(self.start), steps.none.eq(self.none),
             steps.cancel.eq(self.cancel), steps.advance.eq(advance), self.done.eq(steps.done),
             addresses.eq(kind.accesses & (micro_op.slot == 0) & (micro_op.word == 0)),
             needed.eq(kind.first | kind.second | addresses),

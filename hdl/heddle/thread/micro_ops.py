@@ -37,8 +37,8 @@ def MicroOpPort(cfg):
 class MicroOps(Component):
     """Micro-operation counter: lists (group, thread of the group, word) of an operation.
 
-    Groups are outermost and words innermost, with ``by_group`` the other way round. With ``serial`` the threads of a group have micro-operations of their own, else one is for
-    all.
+    Groups are outermost and words innermost, with ``by_group`` the other way round. With ``serial`` the threads of a group have
+    micro-operations of their own, else one is for all.
 
     Parameters
     ----------
