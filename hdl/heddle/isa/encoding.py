@@ -7,7 +7,8 @@ from .compiled_offsets import OffsetEntry
 from .tensor_descriptor import TensorFormat, TensorMode
 
 __all__ = [
-    "Opcode", "OperandSource", "AluFunction", "UNIFORM_FUNCTIONS", "OutputUse", "PACKING", "CHANNEL_SETS", "CompareFunction", "Special", "Access", "Space",
+    "Opcode", "OperandSource", "AluFunction", "UNIFORM_FUNCTIONS", "OutputUse", "PACKING", "CHANNEL_SETS", "CompareFunction",
+    "Special", "Access", "Space",
     "ElementType", "LoopOrder", "Swizzle", "Reduction", "WaitUnit", "GUARD_ALWAYS",
     "alu_fields", "memory_fields", "matrix_fields", "copy_fields", "segment_fields", "wait_fields",
     "instruction_layout", "output_bounds_layout", "INSTRUCTION_BITS", "ACCESS_BYTES",
