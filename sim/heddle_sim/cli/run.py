@@ -10,18 +10,14 @@ import argparse
 from heddle.constants import UNIFORM_REGISTERS
 from heddle.errors import UsageError
 
-from ..compiled.geometry import Geometry
-from ..compiled.layout import LAYOUTS, ImageLayout
 from ..device.convolution import METHODS
 from .bench_conv import layer_row
 from .bench_gemm import gemm_row, print_gemm
-from .bench_rnn_verb import numbers
 from .common import (
     add_config,
     add_device,
     add_json,
     configuration,
-    from_zero,
     open_device,
     positive,
     print_rows,
@@ -29,6 +25,7 @@ from .common import (
     seed,
 )
 from .files import read_program
+from .layer_options import add_layer, layer_of
 
 __all__ = ["add_arguments", "execute"]
 
@@ -65,7 +62,7 @@ def execute(options: argparse.Namespace) -> None:
             row = {"program": options.file} | device.run(program, uniform).as_row()
             print_rows(options, "program", cfg.name, [row], {"program": None, "cycles": None})
         elif options.what == "conv":
-            row = layer_row(device, *_layer(options), options.method, options.seed, not options.no_check, options.requantise)
+            row = layer_row(device, *layer_of(options), options.method, options.seed, not options.no_check, options.requantise)
             print_rows(options, "conv", cfg.name, [row], dict.fromkeys(
                 ("layout", "size", "channels", "outputs", "filter", "group", "method", "result", "cycles", "macs", "utilization",
                  "checked")))
@@ -75,28 +72,11 @@ def execute(options: argparse.Namespace) -> None:
 
 
 def _add_conv(conv: argparse.ArgumentParser) -> None:
-    for name, meaning in (("size", "of an image, as 28,28: one to three axes"), ("filter", "sizes of a filter, as 3,3")):
-        conv.add_argument(f"--{name}", type=numbers, required=True, help=meaning)
-    for name, meaning in (("channels", "of an image"), ("outputs", "filters")):
-        conv.add_argument(f"--{name}", type=positive, required=True, help=meaning)
-    for name, meaning in (("images", "images"), ("strides", "of all axes"), ("dilations", "of all axes"), ("group", "groups of channels")):
-        conv.add_argument(f"--{name}", type=positive, default=1, help=f"{meaning} (default 1)")
-    conv.add_argument("--pads", type=from_zero, default=0, help="zeros around an image, at each side (default 0)")
-    conv.add_argument("--layout", choices=LAYOUTS, default="NCHW", help="of x and the result (default NCHW)")
+    add_layer(conv)
     conv.add_argument("--method", choices=METHODS, default="auto", help="how x is found (default auto)")
     conv.add_argument("--requantise", action="store_true", help="with biases and a multiplier of each filter to int8, on the device")
     conv.add_argument("--seed", type=seed, default=0, help="of the operands and of the memory (default 0)")
     conv.add_argument("--no-check", action="store_true", help="do not compare with numpy")
-
-
-def _layer(options: argparse.Namespace) -> tuple[Geometry, ImageLayout]:
-    spatial = len(options.size)
-    if len(options.filter) != spatial or spatial > 3:
-        raise UsageError(f"--filter must have as many numbers as --size, one to three, not {options.filter}")
-    geometry = Geometry(options.images, tuple(options.size), options.channels, options.outputs, tuple(options.filter),
-                        ((options.pads, options.pads),) * spatial, (options.strides,) * spatial, (options.dilations,) * spatial,
-                        options.group)
-    return geometry, ImageLayout.of(options.layout, spatial)
 
 
 def _uniform(texts: list[str]) -> dict[int, int]:

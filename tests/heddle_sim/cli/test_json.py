@@ -43,6 +43,7 @@ CALLS = {
     "show units": ("", None),
     "show instructions": ("", None),
     "show tensormap": ("--shape 8 64 --box 4 16 --config tiny", "tiny"),
+    "show conv": ("--size 6,6 --channels 4 --outputs 8 --filter 3,3 --pads 1 --config tiny", "tiny"),
     "show rnn": ("--hidden 4 --threads 8 --config small", "small+rnn+rnn_contexts=8"),
     "doctor": ("", None),
 }

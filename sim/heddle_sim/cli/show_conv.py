@@ -1,0 +1,137 @@
+"""Draw which elements of the image the threads of a convolution read by compiled offsets, or say how it would be done.
+
+Without --plan: bases of the first pixels, the list of offsets that all share, and for some threads the image (its first channel) with the
+place in the list where the thread reads. A p behind it: in the padding. With --plan: what each method would take by its cycle model, how
+the compiled method cuts the layer, and which method "auto" takes.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import Any
+
+from heddle.config import Config
+from heddle.errors import UsageError
+
+from ..compiled.geometry import Geometry
+from ..compiled.layout import ImageLayout
+from ..compiled.representation import compile_convolution
+from ..draw.windows import draw, svg, windows
+from ..golden.requantise import Requantise
+from ..kernels.compiled_convolution import CompiledConvolutionKernel, CompiledConvolutionProblem
+from ..kernels.compiled_groups import merged_groups, runs_of
+from ..kernels.convolution import ConvolutionKernel
+from ..kernels.parts.convolution_shape import ConvolutionShape
+from ..kernels.parts.fitting import Unfit
+from ..kernels.problem import ConvolutionProblem
+from .common import add_config, configuration, print_json
+from .files import write_text
+from .layer_options import add_layer, layer_of
+
+__all__ = ["add_arguments", "execute"]
+
+_LISTED = 32        # bases and offsets
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_layer(parser)
+    parser.add_argument("--threads", type=int, default=2, help="threads to draw, from the first pixel on (default 2)")
+    parser.add_argument("--plan", action="store_true", help="how the layer would be done, and why")
+    parser.add_argument("--requantise", action="store_true", help="of the plan: with biases and multipliers to int8")
+    parser.add_argument("--svg", metavar="FILE", help="write the drawing as SVG")
+    add_config(parser)
+
+
+def execute(options: argparse.Namespace) -> None:
+    geometry, layout = layer_of(options)
+    cfg = configuration(options)
+    if options.plan:
+        if options.svg:
+            raise UsageError("--svg must not be given with --plan")
+        _plan(options, cfg, geometry, layout)
+        return
+    if geometry.spatial > 2:
+        raise UsageError(f"--size must have one or two axes to be drawn, not {geometry.spatial} (--plan takes three)")
+    made = compile_convolution(geometry, layout)
+    if not 1 <= options.threads <= len(made.bases):
+        raise UsageError(f"--threads must be from 1 to the {len(made.bases)} pixels of the result, not {options.threads}")
+    found = windows(made, range(options.threads))
+    title = (f"{'x'.join(map(str, geometry.size))} with {_count(geometry.channels, 'channel')}, {_count(geometry.outputs, 'filter')} of "
+             f"{'x'.join(map(str, geometry.filter))}, {layout.name}: result {'x'.join(map(str, geometry.result))}")
+    lists = {"bases": made.bases.tolist(), "offsets": made.offsets.tolist()}
+    texts = [title, *(f"{name}: {' '.join(map(str, values[:_LISTED]))}" + (f" … ({len(values)})" if len(values) > _LISTED else "")
+                      for name, values in lists.items())]
+    if options.svg:
+        write_text(options.svg, svg(found, texts))
+    if options.json:
+        print_json("show conv", cfg.name, [{"kind": "windows", "layout": layout.name, "pixels": len(made.bases)} | lists])
+        return
+    print("\n".join([*texts, "", *draw(found)]))
+    if options.svg:
+        print(f"wrote {options.svg}")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
+def _plan(options: argparse.Namespace, cfg: Config, geometry: Geometry, layout: ImageLayout) -> None:
+    rows = [_compiled(cfg, geometry, layout, options.requantise), _im2col(cfg, geometry, options.requantise)]
+    possible = [row for row in rows if row["cycles"]]
+    if not possible:
+        raise UsageError(f"a method must be able to do the layer: {'; '.join(str(row['why_not']) for row in rows)}")
+    taken = min(possible, key=lambda row: row["cycles"])
+    rows = [row | {"auto": row is taken} for row in rows]
+    if options.json:
+        print_json("show conv", cfg.name, rows)
+        return
+    for row in rows:
+        print("\n".join(_lines(row)))
+
+
+def _lines(row: dict[str, Any]) -> Iterator[str]:
+    if row["why_not"]:
+        yield f"{row['method']}: {row['why_not']}"
+        return
+    yield f"{row['method']}: {row['cycles']:,} cycles expected" + ", the method that auto takes" * row["auto"]
+    for name, value in row.items():
+        if name not in ("method", "cycles", "auto", "why_not"):
+            yield f"  {name.replace('_', ' ')}: {value:,}" if isinstance(value, int) else f"  {name.replace('_', ' ')}: {value}"
+
+
+def _compiled(cfg: Config, geometry: Geometry, layout: ImageLayout, requantise: bool) -> dict[str, Any]:
+    """How the compiled method cuts a layer."""
+    row: dict[str, Any] = {"method": "compiled", "cycles": 0, "why_not": ""}
+    spec = Requantise(1 << 30, 40) if requantise else None
+    try:
+        problem = merged_groups(cfg, CompiledConvolutionProblem(geometry, layout, 0, bias=requantise, requantise=spec))
+        kernel = CompiledConvolutionKernel(cfg, problem)
+    except (UsageError, Unfit) as error:
+        return row | {"why_not": str(error) if isinstance(error, UsageError) else f"{error} is too small"}
+    tile = cfg.threads * kernel.parts * kernel.steps // problem.ka
+    decides = "stores" if kernel.output.cycles > tile else "products"
+    place = "beside the filters before them" if kernel.halves else "when those before them have left" if kernel.filter_tiles > 1 else "once"
+    return row | {
+        "cycles": CompiledConvolutionKernel.estimate(cfg, problem) * geometry.images * len(runs_of(problem)),
+        "runs": geometry.images * len(runs_of(problem)),
+        "groups_made_one": problem.merged,
+        "lanes_of_a_filter": problem.ka,
+        "entries": f"{kernel.entry_count} of a {'word' if kernel.by_word else 'byte'} each",
+        "tiles_of_filters": kernel.filter_tiles,
+        "bands": f"{kernel.bands} of {kernel.rows} rows of the result, {kernel.band_tiles} tiles of pixels each",
+        "cycles_of_a_tile": f"{tile:,} of mm, {kernel.output.cycles:,.0f} of stores: the {decides} decide",
+        "weights": f"{kernel.words} words a lane, loaded {place}",
+        "shared_memory": f"{kernel.slab + kernel.slab_bytes * min(kernel.bands, 2):,} of {cfg.shared_bytes:,} bytes",
+    }
+
+
+def _im2col(cfg: Config, geometry: Geometry, requantise: bool) -> dict[str, Any]:
+    row: dict[str, Any] = {"method": "im2col", "cycles": 0, "why_not": ""}
+    if requantise:
+        return row | {"why_not": "method must be \"compiled\" with bias, zero points or requantise, not \"im2col\""}
+    try:
+        shape = ConvolutionShape.of_group(geometry)
+        return row | {"cycles": ConvolutionKernel.estimate(cfg, ConvolutionProblem(shape)) * geometry.group, "runs": geometry.group}
+    except (UsageError, Unfit) as error:
+        return row | {"why_not": str(error) if isinstance(error, UsageError) else f"{error} is too small"}
