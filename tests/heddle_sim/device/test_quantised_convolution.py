@@ -151,6 +151,17 @@ def test_zero_points_of_filters(name, golden):
     assert np.array_equal(layout.to_channels_last(y, 9), expected)
 
 
+@pytest.mark.parametrize(("rows", "k", "n"), [(1, 40, 10), (33, 64, 37), (70, 200, 64)])
+def test_fully_connected_layers(rows, k, n, hardware):
+    """Rows are pixels, elements channels: the same as ``Device.linear`` [S2.6]."""
+    rng = np.random.default_rng([18, rows])
+    x, w = random_integers(rng, np.int8, (rows, k)), random_integers(rng, np.int8, (k, n))
+    bias, spec = rng.integers(-9999, 9999, n, np.int32), Requantise(rng.integers(1 << 29, 1 << 30, n), 40, 5, relu=True)
+    y, _ = hardware.conv(x.reshape(1, 1, rows, k), w.T.reshape(n, k, 1, 1), bias, layout="NHWC", requantise=spec)
+    expected, _ = hardware.linear(x, w, bias, spec)
+    assert np.array_equal(y.reshape(rows, n), expected)
+
+
 # -- published cases ------------------------------------------------------------------------
 
 def onnx_cases(operator):
