@@ -33,7 +33,7 @@ def LateOperationPort(cfg):
     scale : Out(1)
         The function is SCALE.
     bounds, transpose : Out(output_bounds_layout), Out(1)
-        With ``output_stage``: zero point and bounds of the bytes; rows and columns of the bytes of a group are exchanged.
+        With ``output_stage``: zero point and bounds of the bytes, without the set; rows and columns of the bytes of a group are exchanged.
     """
     return Signature({"function": Out(AluFunction), "unsigned": Out(1), "amount": Out(5), "scale": Out(1)} | (
         {"bounds": Out(output_bounds_layout), "transpose": Out(1)} if cfg.output_stage else {}))
