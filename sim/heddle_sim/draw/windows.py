@@ -53,7 +53,7 @@ def draw(found: Sequence[Window]) -> Iterator[str]:
         for places, inside in zip(window.order, window.image):
             cells = ("" if place < 0 and not there else "." if place < 0 else f"{place}{'' if there else 'p'}"
                      for place, there in zip(places.tolist(), inside.tolist()))
-            yield "  " + "".join(cell.ljust(width) for cell in cells).rstrip()
+            yield ("  " + "".join(cell.ljust(width) for cell in cells)).rstrip()
 
 
 def svg(found: Sequence[Window], texts: Sequence[str]) -> str:
