@@ -34,7 +34,8 @@ __all__ = ["PRESETS", "PROVED", "SCALED", "UNITS", "Unit", "missing_variants", "
 
 def scaled(cfg):
     """A preset with small memories and few lanes: the same structure of every unit, but for its sizes."""
-    changes = {"threads": max(cfg.thread_slots, min(cfg.threads, 16)),
+    few = 4 * cfg.thread_slots if cfg.packs_groups else 16       # words of the output stage have a byte of each of four groups
+    changes = {"threads": max(cfg.thread_slots, min(cfg.threads, few)),
                "shared_memory_kib": min(cfg.shared_memory_kib, 16),
                "factor_words": 64, "instruction_words": 512, "axi_address_bits": 17, "rnn_elements": 1024, "rnn_tap_registers": 16,
                "rnn_records": 32, "compiled_offsets": min(cfg.compiled_offsets, 64)}
