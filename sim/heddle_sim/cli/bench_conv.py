@@ -26,18 +26,12 @@ __all__ = ["conv_row", "layer_row", "print_conv", "total_row"]
 MOST_MACS = 130_000_000         # of a row: more take over a minute to simulate
 
 
-def _scaled_to(most: int, layer: Layer) -> tuple[int, int, int]:
-    """The image with as many rows as leave at most ``most`` multiply-accumulates; channels, filters and stride are kept."""
-    rows, columns, channels = layer.image
-    outputs, high, wide = layer.filters
-
-    def macs(count: int) -> int:
-        result = (((count + 2 * layer.pad[0] - high) // layer.stride[0] + 1) * ((columns + 2 * layer.pad[1] - wide) // layer.stride[1] + 1))
-        return result * outputs * high * wide * channels // layer.group
-
-    while rows > high and macs(rows) > most:
+def _scaled_to(most: int, layer: Layer) -> Geometry:
+    """The layer with as many rows of the image as leave at most ``most`` multiply-accumulates; channels, filters and stride are kept."""
+    rows = layer.image[0]
+    while rows > layer.filters[1] and layer.geometry(rows).macs > most:
         rows -= layer.stride[0]
-    return rows, columns, channels
+    return layer.geometry(rows)
 
 
 def _text(pair: tuple[int, int]) -> int | str:
@@ -48,14 +42,12 @@ def conv_row(device: Device, layer: Layer, seed: int, check: bool, method: str =
     """A benchmark row of one image, with fewer rows where it has over ``MOST_MACS`` (``scale``: rows of rows). ``bound``: useful part of
     what the lanes multiply when they never wait, with tiles and words that are not full. Raises ``CommandFailed`` when the result differs
     from numpy's."""
-    image = _scaled_to(MOST_MACS, layer)
-    geometry = Geometry(1, image[:2], image[2], layer.filters[0], layer.filters[1:], tuple((pad, pad) for pad in layer.pad), layer.stride,
-                        (1, 1), layer.group)
+    geometry = _scaled_to(MOST_MACS, layer)
     figures = _measured(device, geometry, ImageLayout("NHWC"), method, seed, check, requantise)
-    return {"image": "x".join(map(str, image)), "filters": "x".join(map(str, layer.filters)), "pad": _text(layer.pad),
-            "stride": _text(layer.stride), "group": layer.group, "method": method, "result": "int8" if requantise else "int32",
-            "scale": f"{image[0]} of {layer.image[0]}", "bound": _bound(device.cfg, geometry, method), "seed": seed,
-            "simulator": device.simulator} | figures
+    return {"image": "x".join(map(str, (*geometry.size, geometry.channels))), "filters": "x".join(map(str, layer.filters)),
+            "pad": _text(layer.pad), "stride": _text(layer.stride), "group": layer.group, "method": method,
+            "result": "int8" if requantise else "int32", "scale": f"{geometry.size[0]} of {layer.image[0]}",
+            "bound": _bound(device.cfg, geometry, method), "seed": seed, "simulator": device.simulator} | figures
 
 
 def _measured(device: Device, geometry: Geometry, layout: ImageLayout, method: str, seed: int, check: bool,
@@ -84,12 +76,12 @@ def _measured(device: Device, geometry: Geometry, layout: ImageLayout, method: s
     return stats.as_row() | {"checked": bool(check)}
 
 
-def total_row(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Cycles and multiply-accumulates of all layers."""
-    cycles, macs = (sum(row[name] for row in rows) for name in ("cycles", "macs"))
-    peak = rows[0]["macs"] / rows[0]["cycles"] / rows[0]["utilization"] if rows[0]["utilization"] else 0
+def total_row(cfg: Config, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Cycles and multiply-accumulates of all layers; without cycles on the functional simulator, as the rows."""
+    macs, timed = sum(row["macs"] for row in rows), all(row["cycles"] for row in rows)
+    cycles = sum(row["cycles"] for row in rows) if timed else None
     return {"suite": rows[0]["suite"], "image": "all layers", "method": rows[0]["method"], "result": rows[0]["result"], "cycles": cycles,
-            "macs": macs, "utilization": macs / cycles / peak if peak else None}
+            "macs": macs, "utilization": macs / cycles / cfg.peak_macs(1) if cycles else None}
 
 
 def layer_row(device: Device, geometry: Geometry, layout: ImageLayout, method: str, seed: int, check: bool,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ..compiled.geometry import Geometry
+
 __all__ = ["CONVOLUTIONS", "SUITES", "Layer"]
 
 
@@ -16,6 +18,11 @@ class Layer(NamedTuple):
     pad: tuple[int, int] = (0, 0)
     stride: tuple[int, int] = (1, 1)
     group: int = 1
+
+    def geometry(self, rows: int) -> Geometry:
+        """Of one image with so many rows."""
+        return Geometry(1, (rows, self.image[1]), self.image[2], self.filters[0], self.filters[1:], tuple((pad, pad) for pad in self.pad),
+                        self.stride, (1, 1), self.group)
 
 
 def _square(size: int, channels: int, outputs: int, positions: int, stride: int = 1, group: int = 1) -> Layer:

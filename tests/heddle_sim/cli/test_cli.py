@@ -234,6 +234,13 @@ def test_bench_of_configuration_without_tensors(capsys, what):
     assert err.endswith(f"--config must be one with tensors for bench {what} (base, large, quad, small_all, tiny), not small\n")
 
 
+def test_bench_conv_of_a_network_without_cycles(capsys):
+    """The functional simulator counts none, neither does the row of all layers."""
+    rows = answer(capsys, "bench", "conv", "--suite", "mobilenet", "--requantise", "--config", "base", "--simulator", "golden")["rows"]
+    assert len(rows) == 28 and rows[-1]["image"] == "all layers" and rows[-1]["cycles"] is None
+    assert rows[-1]["macs"] == sum(row["macs"] for row in rows[:-1]) == 7_489_152
+
+
 def test_bench_conv(capsys):
     found = answer(capsys, "bench", "conv", "--quick", *GOLDEN)["rows"]
     assert [(row["image"], row["method"], row["checked"], row["cycles"]) for row in found] == [
