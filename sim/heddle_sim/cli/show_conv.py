@@ -20,7 +20,7 @@ from ..compiled.representation import compile_convolution
 from ..draw.windows import draw, svg, windows
 from ..golden.requantise import Requantise
 from ..kernels.compiled_convolution import CompiledConvolutionKernel, CompiledConvolutionProblem
-from ..kernels.compiled_groups import merged_groups, runs_of
+from ..kernels.compiled_groups import expected_cycles, merged_groups, runs_of
 from ..kernels.convolution import ConvolutionKernel
 from ..kernels.parts.convolution_shape import ConvolutionShape
 from ..kernels.parts.fitting import Unfit
@@ -113,7 +113,7 @@ def _compiled(cfg: Config, geometry: Geometry, layout: ImageLayout, requantise: 
     decides = "stores" if kernel.output.cycles > tile else "products"
     place = "beside the filters before them" if kernel.halves else "when those before them have left" if kernel.filter_tiles > 1 else "once"
     return row | {
-        "cycles": CompiledConvolutionKernel.estimate(cfg, problem) * geometry.images * len(runs_of(problem)),
+        "cycles": expected_cycles(cfg, problem),
         "runs": geometry.images * len(runs_of(problem)),
         "groups_made_one": problem.merged,
         "lanes_of_a_filter": problem.ka,

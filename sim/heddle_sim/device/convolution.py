@@ -16,8 +16,8 @@ from ..arguments import check_choice, check_mask, integer_array
 from ..compiled.geometry import Geometry
 from ..compiled.layout import ImageLayout
 from ..golden.requantise import Requantise
-from ..kernels.compiled_convolution import CompiledConvolutionKernel, CompiledConvolutionProblem
-from ..kernels.compiled_groups import merged_groups, runs_of
+from ..kernels.compiled_convolution import CompiledConvolutionProblem
+from ..kernels.compiled_groups import expected_cycles, merged_groups
 from ..kernels.convolution import ConvolutionKernel
 from ..kernels.parts.convolution_shape import ConvolutionShape
 from ..kernels.parts.fitting import Unfit
@@ -161,8 +161,7 @@ def convolve(device: Host, x: ArrayLike, w: ArrayLike, *, strides: int | Sequenc
 def _compiled_is_faster(cfg: Config, geometry: Geometry, layout: ImageLayout, elements: Elements) -> bool:
     """Whether compiled offsets can do it, in fewer expected cycles than im2col."""
     try:
-        problem = merged_groups(cfg, CompiledConvolutionProblem(geometry, layout, 0, elements))
-        compiled = CompiledConvolutionKernel.estimate(cfg, problem) * geometry.images * len(runs_of(problem))
+        compiled = expected_cycles(cfg, merged_groups(cfg, CompiledConvolutionProblem(geometry, layout, 0, elements)))
     except (UsageError, Unfit):
         return False
     try:

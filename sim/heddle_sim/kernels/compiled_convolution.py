@@ -329,19 +329,16 @@ class CompiledConvolutionKernel(Kernel):
 
     def weights(self, w: np.ndarray) -> np.ndarray:
         """Filters of the group (outputs, channels, positions…) as rows in the order of the offsets, uint8."""
-        rows = np.zeros((self.filter_tiles * self.cfg.threads, self.weight_pitch), np.uint8)
         rest, addends = w.astype(np.int16), []
         for _ in range(self.problem.addends - 1):
             addends.append(np.clip(rest, -128, 127))
             rest = rest - addends[-1]
         arranged = np.concatenate([self.representation.arranged(part) for part in (*addends, rest)], axis=1).astype(np.uint8)
-        if self.parts > 1 or self.problem.ka > 1:       # the filters of a lane one behind the other
-            filters = np.zeros((self.filter_tiles * self.parts * self.output.rows, self.group_words * self.cfg.dot), np.uint8)
-            filters[:len(w), :arranged.shape[1]] = arranged
-            parts = filters.reshape(self.filter_tiles, self.parts, self.output.rows, -1)[:, :, self.output.filter_of_lane]
-            return parts.transpose(0, 2, 1, 3).reshape(rows.shape)
-        rows[:len(w), :arranged.shape[1]] = arranged
-        return rows.reshape(self.filter_tiles, self.cfg.threads, -1)[:, self.output.filter_of_lane].reshape(rows.shape)
+        filters = np.zeros((self.filter_tiles * self.parts * self.output.part_size, self.group_words * self.cfg.dot), np.uint8)
+        filters[:len(w), :arranged.shape[1]] = arranged
+        # The filters of a lane, one of each part, lie one behind the other.
+        parts = filters.reshape(self.filter_tiles, self.parts, self.output.part_size, -1)[:, :, self.output.filter_of_lane]
+        return parts.transpose(0, 2, 1, 3).reshape(-1, self.weight_pitch)
 
     # -- program ----------------------------------------------------------------------------
 
@@ -543,7 +540,7 @@ class CompiledConvolutionKernel(Kernel):
         kind, step = ("ow", MAX_SLICES) if self.by_word else ("ob", MAX_SLICES * self.cfg.dot)
         merge = f".ka{self.problem.ka}i" if self.problem.ka > 1 else ""
         for part, name in zip(range(self.parts), ("entry", "entry_1", "entry_2", "entry_3")):
-            product = parity * threads + part * self.output.part_registers
+            product = parity * threads + part * self.output.part_size
             for number, words in enumerate(self.chunk_steps):
                 first = self._factors(part * self.group_words + number * MAX_SLICES, half)
                 text(f"    umov {{{name}}}, {self.table}" if not number else f"    uadd {{{name}}}, {{{name}}}, {step << OFFSET_BITS}",

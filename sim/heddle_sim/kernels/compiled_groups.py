@@ -15,7 +15,7 @@ from heddle.errors import UsageError
 from .compiled_convolution import CompiledConvolutionKernel, CompiledConvolutionProblem
 from .parts.fitting import Unfit
 
-__all__ = ["expanded_weights", "merged_groups", "runs_of"]
+__all__ = ["expanded_weights", "expected_cycles", "merged_groups", "runs_of"]
 
 
 def merged_groups(cfg: Config, problem: CompiledConvolutionProblem) -> CompiledConvolutionProblem:
@@ -77,6 +77,11 @@ def runs_of(problem: CompiledConvolutionProblem) -> list[CompiledConvolutionProb
             own = replace(spec, multiplier=np.split(np.asarray(spec.multiplier), groups)[group])
         runs.append(replace(problem, group=group, requantise=own))
     return runs
+
+
+def expected_cycles(cfg: Config, problem: CompiledConvolutionProblem) -> int:
+    """Of a problem of ``merged_groups``, over all its runs and images, by the cycle model."""
+    return CompiledConvolutionKernel.estimate(cfg, problem) * problem.geometry.images * len(runs_of(problem))
 
 
 def expanded_weights(w: np.ndarray, groups: int, merged: int) -> np.ndarray:

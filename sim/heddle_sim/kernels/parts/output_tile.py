@@ -59,8 +59,8 @@ class OutputTile:
                  requantise: Requantise | None, ka: int = 1, parts: int = 1) -> None:
         self.cfg, self.outputs, self.bias, self.layout = cfg, outputs, bias, layout
         self.spec, self.images, self.size = requantise, geometry.images, geometry.result
-        self.ka, self.parts, self.rows = ka, parts, cfg.threads // ka
-        self.part_registers = cfg.threads // ka
+        # ``part_size``: filters of a part, and its registers: the pixels of a lane.
+        self.ka, self.parts, self.part_size = ka, parts, cfg.threads // ka
         self.steps = None if requantise is None else RequantiseSteps.of(requantise)
         self.dtype = np.dtype(np.int32 if requantise is None else requantise.dtype)
         if requantise is not None:
@@ -91,7 +91,7 @@ class OutputTile:
     @property
     def cycles(self) -> float:
         """Cycles of the thread unit for a tile, roughly."""
-        words = self.parts * self.part_registers * (1 if self.spec is None else 0.25)
+        words = self.parts * self.part_size * (1 if self.spec is None else 0.25)
         if self.ka > 1:
             return self.cfg.thread_groups * words * (_STORE_WORD + (2 + _REQUANT if self.spec is not None else 2 * self.bias))
         store = _STORE_BLOCK / 4 if self.pixel_bytes == self.dtype.itemsize else _STORE_WORD
@@ -132,12 +132,11 @@ class OutputTile:
     def channels(self, bias: np.ndarray) -> np.ndarray:
         """Bias and multiplier of each lane of all parts of the tiles of filters, int32 (tiles and parts, threads, 2); ``bias`` int64
         (outputs,)."""
-        filters = self.rows if self.ka > 1 else self.cfg.threads
-        table = np.zeros((round_up(self.outputs, filters * self.parts), 2), np.int32)
+        table = np.zeros((round_up(self.outputs, self.part_size * self.parts), 2), np.int32)
         table[:self.outputs, 0] = (bias & 0xFFFF_FFFF).astype(np.uint32).view(np.int32)
         if self.steps is not None:
             table[:self.outputs, 1] = self.steps.multipliers
-        return table.reshape(-1, filters, 2)[:, self.filter_of_lane]
+        return table.reshape(-1, self.part_size, 2)[:, self.filter_of_lane]
 
     # -- program ----------------------------------------------------------------------------
 
@@ -156,44 +155,40 @@ class OutputTile:
     def stores(self, first: int, address: str, start: int, pair: int, packed: int) -> Iterator[str]:
         """Lines that store the tile in the registers from ``first`` on at ``address``, plus ``start`` bytes. ``pair``: as above;
         ``packed``: the first of ``threads`` / 4 registers, a multiple of four, for bytes."""
-        threads = self.cfg.threads
-        if self.ka > 1:
-            yield from self._stores_of_parts(first, address, start, pair, packed)
+        if self.pixel_bytes == self.dtype.itemsize:
+            yield from self._stores_of_planes(first, address, start, pair, packed)
             return
-        if self.steps is None:
-            block = 4 if self.pixel_bytes == 4 else 1
-            for pixel in range(0, threads, block):
-                if self.bias:
-                    yield from (f"    add r{first + pixel + part}, r{first + pixel + part}, r{pair}" for part in range(block))
-                yield (f"    st.{'v4' if block == 4 else 'b32'} {address}:{start + self.pixel_bytes * pixel}, r{first + pixel}")
-            return
-        earlier = ""        # is stored behind the next word, which does not wait for it
-        for quad in range(threads // 4):
-            yield from self._requantised(first + 4 * quad, packed + quad, pair, "" if self.packs_pixels else ".t")
-            if earlier:
-                yield earlier
-            earlier = ""
-            if not self.packs_pixels:
-                earlier = f"    st.b32 {address}:{start + 4 * self.pixel_bytes * quad}, r{packed + quad}"
-            elif quad % 4 == 3:
-                earlier = f"    st.v4 {address}:{start + 4 * (quad - 3)}, r{packed + quad - 3}"
-        yield earlier
-
-    def _stores_of_parts(self, first: int, address: str, start: int, pair: int, packed: int) -> Iterator[str]:
-        """``stores`` with ``ka``: registers of a part are pixels ``ka`` apart; a word of bytes has the filters of the groups of threads."""
-        item, earlier = self.dtype.itemsize, ""
+        order, earlier = ".g" if self.ka > 1 else ".t", ""
         for part in range(self.parts):
-            for register in range(0, self.part_registers, 1 if self.steps is None else 4):
-                number = first + part * self.part_registers + register
-                place = start + part * self.rows * item + register * self.ka * self.stage_pitch
+            for register in range(0, self.part_size, 1 if self.steps is None else 4):
+                number = first + part * self.part_size + register
+                place = start + part * self.part_size * self.dtype.itemsize + register * self.ka * self.stage_pitch
                 if self.steps is None:
-                    yield from [f"    add r{number}, r{number}, r{pair + 2 * part}"] * self.bias
+                    yield from self._biased(number, 1, pair + 2 * part)
                     yield f"    st.b32 {address}:{place}, r{number}"
                     continue
-                yield from self._requantised(number, packed, pair + 2 * part, ".g", part)
-                yield from [earlier] * bool(earlier)
+                yield from self._requantised(number, packed, pair + 2 * part, order, part)
+                yield from [earlier] * bool(earlier)        # behind the next word, for which it does not wait
                 earlier, packed = f"    st.b32 {address}:{place}, r{packed}", packed + 1
         yield from [earlier] * bool(earlier)
+
+    def _stores_of_planes(self, first: int, address: str, start: int, pair: int, packed: int) -> Iterator[str]:
+        """``stores`` where the pixels of a filter are neighbours: 16 bytes at a time."""
+        earlier = ""
+        for quad in range(self.cfg.threads // 4):
+            register = first + 4 * quad
+            if self.steps is None:
+                yield from self._biased(register, 4, pair)
+                yield f"    st.v4 {address}:{start + 16 * quad}, r{register}"
+                continue
+            yield from self._requantised(register, packed + quad, pair, "")
+            yield from [earlier] * bool(earlier)
+            earlier = f"    st.v4 {address}:{start + 4 * (quad - 3)}, r{packed + quad - 3}" if quad % 4 == 3 else ""
+        yield from [earlier] * bool(earlier)
+
+    def _biased(self, register: int, count: int, pair: int) -> Iterator[str]:
+        if self.bias:
+            yield from (f"    add r{register + part}, r{register + part}, r{pair}" for part in range(count))
 
     def _requantised(self, register: int, target: int, pair: int, order: str, part: int = 0) -> Iterator[str]:
         """Four sums of each lane to a word."""
