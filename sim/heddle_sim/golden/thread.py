@@ -126,30 +126,36 @@ def narrow(unsigned: bool, values: ArrayLike, shift: int) -> np.ndarray:
 
     ``shift`` (uint32) counts modulo 32; ``unsigned`` selects uint8 instead of int8.
     """
-    shift = int(shift) & 31
-    wide = np.asarray(values, np.uint32).view(np.int32).astype(np.int64)
-    rounded = (wide + (1 << shift >> 1)) >> shift
     low, high = (0, 255) if unsigned else (-128, 127)
-    return np.ascontiguousarray(np.clip(rounded, low, high).astype(np.int64).astype(np.uint8)).view("<u4")[:, 0]
+    return _packed(np.clip(_rounded(values, shift), low, high))
+
+
+def _rounded(values: ArrayLike, shift: int) -> np.ndarray:
+    """uint32 as signed numbers shifted right by ``shift`` modulo 32, halves up, as int64."""
+    shift = int(shift) & 31
+    return (np.asarray(values, np.uint32).view(np.int32).astype(np.int64) + (1 << shift >> 1)) >> shift
+
+
+def _packed(values: np.ndarray) -> np.ndarray:
+    """Four bytes of each thread as a word."""
+    return np.ascontiguousarray(values.reshape(-1, 4).astype(np.uint8)).view("<u4")[:, 0]
 
 
 def requantise(state: ThreadState, operation: SimpleNamespace, values: np.ndarray) -> np.ndarray:
     """Those that pack: SCALE with bias and multiplier of each thread, zero point and bounds, as a word of each thread."""
     bias, multiplier = state.channels[operation.value >> 24 & 3]
     products = alu(AluFunction.MULH, values + bias[:, None], np.broadcast_to(multiplier[:, None], values.shape))
-    shift = int(operation.c) & 31
-    rounded = (products.view(np.int32).astype(np.int64) + (1 << shift >> 1)) >> shift
     given = np.array([operation.value >> place & 0xff for place in (0, 8, 16)], np.uint8)
     zero, minimum, maximum = given.view(np.uint8 if operation.unsigned else np.int8).astype(np.int64)
-    total = rounded + zero
-    packed = np.where(total > maximum, maximum, np.where(total < minimum, minimum, total)).astype(np.uint8)
+    total = _rounded(products, operation.c) + zero
+    packed = np.where(total > maximum, maximum, np.where(total < minimum, minimum, total))
     slots = min(state.cfg.thread_slots, state.cfg.threads)
     if operation.output is OutputUse.GROUPS:        # [group, thread, register] becomes [register, thread, group]
         packed = packed.reshape(4, slots, 4).transpose(2, 1, 0)
     if operation.output is OutputUse.TRANSPOSE:
         # Of each group: [word, lane of the word, byte] becomes [byte, word, lane of the word].
         packed = packed.reshape(-1, slots // 4, 4, 4).transpose(0, 3, 1, 2)
-    return np.ascontiguousarray(packed).reshape(-1, 4).view("<u4")[:, 0]
+    return _packed(packed)
 
 
 def compare(function: CompareFunction, unsigned: bool, a: ArrayLike, b: ArrayLike) -> np.ndarray:
