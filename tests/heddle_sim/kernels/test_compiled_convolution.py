@@ -10,7 +10,7 @@ from heddle_sim.device.compiled_convolution import compiled_convolution
 from heddle_sim.golden.convolution import convolution
 from heddle_sim.kernels.compiled_convolution import CompiledConvolutionKernel, CompiledConvolutionProblem
 from heddle_sim.kernels.planner import plan
-from heddle_verif.stimulus.convolutions import random_geometry
+from heddle_verif.stimulus.convolutions import random_geometry, random_layers
 
 ELEMENTS = 60        # of a filter, for which the tables of ``tiny`` have room
 
@@ -48,9 +48,8 @@ def test_every_layout_on_the_hardware(name, hardware):
 @pytest.mark.parametrize("seed", range(10))
 def test_random_geometries_on_the_hardware(seed, hardware):
     rng = np.random.default_rng([8, seed])
-    for _ in range(30):
-        layout = ImageLayout(str(rng.choice(LAYOUTS)))
-        compare(hardware, rng, layout, random_geometry(rng, layout.spatial, ELEMENTS))
+    for layout, shape in random_layers(rng, 30, ELEMENTS):
+        compare(hardware, rng, layout, shape)
 
 
 BANDS = [

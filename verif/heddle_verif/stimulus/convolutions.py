@@ -1,8 +1,15 @@
 """Random geometries of convolutions."""
 
-from heddle_sim.compiled import Geometry
+from heddle_sim.compiled import LAYOUTS, Geometry, ImageLayout
 
-__all__ = ["random_geometry"]
+__all__ = ["random_geometry", "random_layers"]
+
+
+def random_layers(rng, count, most):
+    """``count`` pairs of any layout and a geometry of its axes."""
+    for _ in range(count):
+        layout = ImageLayout(str(rng.choice(LAYOUTS)))
+        yield layout, random_geometry(rng, layout.spatial, most)
 
 
 def random_geometry(rng, spatial, most=None):

@@ -23,7 +23,7 @@ from heddle_sim.kernels.problem import Operands
 from .configurations import random_configurations
 from .recurrent_layers import layer_operands, reference
 
-__all__ = ["MEMORY_BYTES", "command", "kernel_cases", "refusal_of", "run_cases"]
+__all__ = ["MEMORY_BYTES", "command", "kernel_cases", "random_integers", "refusal_of", "run_cases"]
 
 MEMORY_BYTES = 1 << 19
 _BYTES, _WORDS = (np.int8, np.uint8), (np.int16, np.uint16)
@@ -33,7 +33,8 @@ _AT_LEAST = re.compile(r"^(\w+) must be at least (\d+) for .*, not \d+$")
 _TOLERANCE = 0.1        # of recurrent layers with weights of 8 bits
 
 
-def _integers(rng, kind, shape):
+def random_integers(rng, kind, shape=None):
+    """All values of an integer type."""
     limits = np.iinfo(kind)
     return rng.integers(limits.min, limits.max, shape, kind, endpoint=True)
 
@@ -58,13 +59,13 @@ def matmul(device, rng, kinds=_BYTES, **options):
     k = int(rng.choice([1, rng.integers(1, 40), rng.integers(40, 150)]))
     if options.get("resident"):
         m, n, k = min(m, 20), min(n, 20), min(k, 70)
-    a, b = (_integers(rng, rng.choice(kinds), shape) for shape in ((m, k), (k, n)))
+    a, b = (random_integers(rng, rng.choice(kinds), shape) for shape in ((m, k), (k, n)))
     _equal(device.matmul(a, b, **options)[0], _product(a, b))
 
 
 def linear(device, rng, bias=False, requantise=False, own=False):
     m, n, k = int(rng.integers(1, 50)), int(rng.integers(1, 2 * device.cfg.threads + 3)), int(rng.integers(1, 60))
-    x, w = _integers(rng, rng.choice(_BYTES), (m, k)), _integers(rng, rng.choice(_BYTES), (k, n))
+    x, w = random_integers(rng, rng.choice(_BYTES), (m, k)), random_integers(rng, rng.choice(_BYTES), (k, n))
     offsets = rng.integers(-50000, 50000, n).astype(np.int32) if bias else None
     spec = None
     if requantise:
@@ -76,15 +77,15 @@ def linear(device, rng, bias=False, requantise=False, own=False):
 
 
 def tensordot(device, rng):
-    a, b = _integers(rng, np.int8, (2, 13, 3)), _integers(rng, np.int8, (4, 13, 5))
+    a, b = random_integers(rng, np.int8, (2, 13, 3)), random_integers(rng, np.int8, (4, 13, 5))
     _equal(device.tensordot(a, b, (1, 1))[0], np.tensordot(a.astype(np.int32), b.astype(np.int32), (1, 1)))
 
 
 def conv(device, rng, spatial=2, group=1, method="im2col"):
     size, filters = (tuple(int(value) for value in rng.integers(low, high, spatial)) for low, high in ((4, 9), (1, 4)))
     channels, outputs = int(rng.choice([1, 3, 16, 40])), int(rng.integers(1, 21))
-    x = _integers(rng, rng.choice(_BYTES), (int(rng.integers(1, 3)), *size, channels * group))
-    w = _integers(rng, rng.choice(_BYTES), (outputs * group, *filters, channels))
+    x = random_integers(rng, rng.choice(_BYTES), (int(rng.integers(1, 3)), *size, channels * group))
+    w = random_integers(rng, rng.choice(_BYTES), (outputs * group, *filters, channels))
     stride, dilation, pad = (int(rng.integers(low, 3)) for low in (1, 1, 0))
     if any((count - 1) * dilation + 1 > length + 2 * pad for count, length in zip(filters, size)):
         dilation = 1
@@ -93,7 +94,7 @@ def conv(device, rng, spatial=2, group=1, method="im2col"):
 
 
 def copy_block(device, rng, swizzle="none", nbytes=1040):
-    array = _integers(rng, np.uint8, (nbytes,))
+    array = random_integers(rng, np.uint8, (nbytes,))
     image, _ = device.copy_block(array, swizzle=swizzle)
     if swizzle == "none":
         _equal(image, array)
@@ -102,18 +103,18 @@ def copy_block(device, rng, swizzle="none", nbytes=1040):
 
 
 def store_block(device, rng, kind=np.int32):
-    old, new = (_integers(rng, np.int16, (52,)).astype(kind) for _ in range(2))
+    old, new = (random_integers(rng, np.int16, (52,)).astype(kind) for _ in range(2))
     _equal(device.store_block(new.view(np.uint8), old, reduce="add")[0], old + new)
 
 
 def move_block(device, rng, space="global"):
-    array = _integers(rng, np.uint8, (624,))
+    array = random_integers(rng, np.uint8, (624,))
     _equal(device.move_block(array, space=space)[0], array)
 
 
 def copy_tensor(device, rng, kind=np.int8, swizzle="none", stride=1, fill="zero"):
     """A box at the edge of an array, there and back again."""
-    array = _integers(rng, np.int8, (3, 11, 64)).astype(kind)
+    array = random_integers(rng, np.int8, (3, 11, 64)).astype(kind)
     columns = {"none": 64, "32B": 32, "64B": 64, "128B": 64}[swizzle] // (4 if kind == np.float32 else 1)
     options = {"box": (2, 8, columns), "coords": (1, 5, 0), "swizzle": swizzle, "element_strides": (1, stride, 1)}
     image, _ = device.copy_tensor(array, fill=fill, **options)
@@ -128,7 +129,7 @@ def copy_tensor(device, rng, kind=np.int8, swizzle="none", stride=1, fill="zero"
 
 
 def copy_interleaved(device, rng, interleave="16B"):
-    array = _integers(rng, np.int8, (2, 5, 4, 64))
+    array = random_integers(rng, np.int8, (2, 5, 4, 64))
     swizzle, slices = {"16B": ("none", 4), "32B": ("32B", 2)}[interleave]
     options = {"box": (1, 4, 4, slices), "coords": (1, 0, 0, 0), "interleave": interleave, "swizzle": swizzle}
     image, _ = device.copy_tensor(array, **options)
@@ -139,20 +140,20 @@ def copy_interleaved(device, rng, interleave="16B"):
 
 def copy_pixels(device, rng):
     """A column of pixels of one row of images, without padding."""
-    array = _integers(rng, np.int8, (2, 9, 32))
+    array = random_integers(rng, np.int8, (2, 9, 32))
     image, _ = device.copy_tensor(array, mode="im2col", coords=(0, 2, 0), lower_corner=(0,), upper_corner=(0,), pixels_per_column=16,
                                   channels_per_pixel=32)
     _equal(image.view(np.int8), array.reshape(-1, 32)[2:18].ravel())
 
 
 def prefetch(device, rng):
-    array = _integers(rng, np.int8, (4, 32))
+    array = random_integers(rng, np.int8, (4, 32))
     device.prefetch_tensor(array, box=(4, 32), coords=(0, 0))
     device.prefetch_block(0, 4096)
 
 
 def gather(device, rng, swizzled=False):
-    rows = _integers(rng, np.uint8, (device.cfg.threads, 128))
+    rows = random_integers(rng, np.uint8, (device.cfg.threads, 128))
     source, target = device.memory.place(rows), device.memory.reserve(rows.shape, np.uint8, fill=0)
     try:
         execute(device, plan(device.cfg, GatherProblem(swizzled)), Operands(a=source, c=target))
