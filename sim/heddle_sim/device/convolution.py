@@ -12,7 +12,7 @@ from heddle.config import Config
 from heddle.errors import UsageError, UsageTypeError
 from numpy.typing import ArrayLike
 
-from ..arguments import check_choice, check_mask, integer_array
+from ..arguments import check_choice, integer_array
 from ..compiled.geometry import Geometry
 from ..compiled.layout import ImageLayout
 from ..golden.requantise import Requantise
@@ -26,6 +26,7 @@ from ..kernels.problem import ConvolutionProblem, Elements, Operands
 from .compiled_convolution import compiled_convolution
 from .execution import execute
 from .host import Host, Pads
+from .image_arguments import axis_pairs, check_zero_point, is_integer, per_axis, several
 from .memory import Placement
 from .products import check_columns
 
@@ -35,48 +36,6 @@ if TYPE_CHECKING:
 __all__ = ["convolve"]
 
 METHODS = ("auto", "compiled", "im2col")
-
-
-def _is_integer(value: object) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-
-
-def _several(name: str, value: object) -> tuple[Any, ...]:
-    """A list or an array as a tuple."""
-    if not isinstance(value, (tuple, list, np.ndarray)) or isinstance(value, np.ndarray) and not value.ndim:
-        raise UsageTypeError(f"{name} must be an integer or a tuple of integers, not {value!r}")
-    check_mask(name, value)
-    return tuple(value)
-
-
-def _per_axis(name: str, value: Any, spatial: int) -> tuple[int, ...]:
-    """A value for every spatial axis, from one or several integers."""
-    values = (value,) * spatial if _is_integer(value) else _several(name, value)
-    if not all(map(_is_integer, values)):
-        raise UsageTypeError(f"{name} must be an integer, or {spatial} of them, not {value!r}")
-    if len(values) != spatial:
-        raise UsageError(f"{name} must be an integer, or {spatial} of them, not {value!r}")
-    return tuple(int(item) for item in values)
-
-
-def _pairs(pads: Any, spatial: int) -> tuple[tuple[int, int], ...]:
-    """(begin, end) for every spatial axis."""
-    given = pads
-    if not _is_integer(pads):
-        pads = _several("pads", pads)
-        if any(isinstance(item, (tuple, list)) for item in pads):
-            if len(pads) != spatial or any(_is_integer(item) for item in pads):
-                raise UsageError(f"pads must have {spatial} pairs, not {given!r}")
-            pads = [_per_axis("pads", item, 2)[edge] for edge in (0, 1) for item in pads]
-        if len(pads) not in (spatial, 2 * spatial):
-            raise UsageError(f"pads must be an integer, {spatial} of them (one for each axis) or {2 * spatial} (begins, then ends), "
-                             f"not {given!r}")
-    if _is_integer(pads) or len(pads) != 2 * spatial:
-        pads = _per_axis("pads", pads, spatial) * 2
-    values = _per_axis("pads", pads, 2 * spatial)
-    if min(values) < 0:
-        raise UsageError(f"pads must be at least 0, not {min(values)}")
-    return tuple(zip(values[:spatial], values[spatial:]))
 
 
 def _geometry(x: np.ndarray, w: np.ndarray, layout: ImageLayout, pads: Pads, strides: int | Sequence[int],
@@ -90,8 +49,8 @@ def _geometry(x: np.ndarray, w: np.ndarray, layout: ImageLayout, pads: Pads, str
                          f", not {w.shape[1]}")
     if w.shape[0] % group:
         raise UsageError(f"w must have a multiple of {group} outputs (group), not {w.shape[0]}")
-    return Geometry(images, size, wanted, w.shape[0], w.shape[2:], _pairs(pads, spatial), _per_axis("strides", strides, spatial),
-                    _per_axis("dilations", dilations, spatial), group)
+    return Geometry(images, size, wanted, w.shape[0], w.shape[2:], axis_pairs(pads, spatial), per_axis("strides", strides, spatial),
+                    per_axis("dilations", dilations, spatial), group)
 
 
 def _check(x: np.ndarray, w: np.ndarray, group: int, method: str) -> None:
@@ -107,21 +66,12 @@ def _check(x: np.ndarray, w: np.ndarray, group: int, method: str) -> None:
     check_choice("method", method, METHODS)
 
 
-def _zero_point(name: str, value: Any, dtype: np.dtype) -> int:
-    limits = np.iinfo(dtype)
-    if not _is_integer(value):
-        raise UsageTypeError(f"{name} must be an integer, not {value!r}")
-    if not limits.min <= value <= limits.max:
-        raise UsageError(f"{name} must be from {limits.min} to {limits.max} as {dtype}, not {value}")
-    return int(value)
-
-
 def _without_zero_point(w: np.ndarray, zero_point: Any) -> np.ndarray:
     """Filters minus their zero point, one for all or one each, as int8 or uint8, else as int16 from -255 to 254."""
-    values = (zero_point,) if _is_integer(zero_point) else _several("w_zero_point", zero_point)
+    values = (zero_point,) if is_integer(zero_point) else several("w_zero_point", zero_point)
     if len(values) not in (1, len(w)):
         raise UsageError(f"w_zero_point must be an integer, or {len(w)} of them, not {zero_point!r}")
-    points = [_zero_point("w_zero_point", value, w.dtype) for value in values]
+    points = [check_zero_point("w_zero_point", value, w.dtype) for value in values]
     if not any(points):
         return w
     shifted = w.astype(np.int16) - np.array(points, np.int16).reshape(-1, *[1] * (w.ndim - 1))
@@ -141,7 +91,7 @@ def convolve(device: Host, x: ArrayLike, w: ArrayLike, *, strides: int | Sequenc
     _check(x, w, group, method)
     check_columns(len(w), bias, requantise)
     w = _without_zero_point(w, w_zero_point)
-    zero_point = _zero_point("x_zero_point", x_zero_point, x.dtype)
+    zero_point = check_zero_point("x_zero_point", x_zero_point, x.dtype)
     image_layout = ImageLayout.of(layout, w.ndim - 2)
     geometry = _geometry(x, w, image_layout, pads, strides, dilations, int(group))
     output = bias is not None or zero_point != 0 or requantise is not None or w.dtype.itemsize > 1
