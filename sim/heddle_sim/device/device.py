@@ -27,12 +27,14 @@ from ..kernels.planner import plan
 from ..kernels.problem import Elements, Layout, MatmulProblem, Operands, Schedule
 from ..progress import Progress, default_progress
 from .convolution import convolve
+from .elementwise import add
 from .errors import DeviceError
 from .execution import execute
 from .host import Pads
 from .memory import GlobalMemory, Placement
 from .networks import RecurrentAccess
 from .observers import report_run
+from .pooling import average, global_average, maximum
 from .products import check_columns, check_elements, columns_of
 from .results import LayerResult, MatrixResult
 from .stats import Stats
@@ -299,6 +301,83 @@ class Device(TensorAccess, RecurrentAccess):
         return LayerResult(*convolve(self, x, w, strides=strides, pads=pads, dilations=dilations, group=group, layout=layout,
                                      method=method, bias=bias, x_zero_point=x_zero_point, w_zero_point=w_zero_point,
                                      requantise=requantise))
+
+    def max_pool(self, x: ArrayLike, kernel: int | Sequence[int], *, strides: int | Sequence[int] = 1, pads: Pads = 0,
+                 dilations: int | Sequence[int] = 1, layout: str = "NCHW") -> LayerResult:
+        """Maximum of each window of images; padding never wins.
+
+        Parameters
+        ----------
+        x : numpy.ndarray
+            ``int8`` or ``uint8``: images of ``layout``, with one or two spatial axes.
+        kernel, strides, dilations : int or tuple
+            For all spatial axes, or for each of them, in elements. Strides are 1 by default, as ONNX has them, not those of the kernel.
+        pads : int or tuple
+            Padding, in the forms of ``conv``; less than the window on each side.
+        layout : str
+            Of x and of the result, as of ``conv``. Channels last, and blocks of 16 or 32, go to the device as they are, channels filled
+            up to a multiple of 16; the host rearranges others into channels last.
+
+        Returns ``LayerResult``: ``y`` of the type of x. ``stats`` counts from x in global memory to the result there.
+        Raises ``ValueError`` for what does not fit together, and where the configuration lacks ``tensors``; ``ConfigError`` where shared
+        memory has no room for the rows of a window with 16 channels.
+        """
+        return LayerResult(*maximum(self, x, kernel=kernel, strides=strides, pads=pads, dilations=dilations, layout=layout))
+
+    def average_pool(self, x: ArrayLike, kernel: int | Sequence[int], *, strides: int | Sequence[int] = 1, pads: Pads = 0,
+                     layout: str = "NCHW", count_include_pad: bool = False, x_zero_point: int = 0,
+                     requantise: Requantise | None = None) -> LayerResult:
+        """Average of each window of images, rounded: halves away from zero, as TFLite's AVERAGE_POOL_2D does.
+
+        Parameters
+        ----------
+        x, kernel, strides, pads, layout
+            As of ``max_pool``.
+        count_include_pad : bool
+            Padding counts as elements that read as ``x_zero_point``; else a window has the elements of x only.
+        x_zero_point : int
+            Zero point of x. Without ``requantise`` the result has the same scale and zero point.
+        requantise : Requantise, optional
+            What becomes of the average of x minus ``x_zero_point``: multiplier / 2**shift is the scale of x by that of the result. One
+            multiplier for all channels. ``golden.pooling.average_factors`` has the integers; halves are rounded up.
+
+        Returns ``LayerResult``: ``y`` of the type of x or of ``requantise``. Raises as ``max_pool``.
+        """
+        return LayerResult(*average(self, x, kernel=kernel, strides=strides, pads=pads, layout=layout,
+                                    count_include_pad=count_include_pad, x_zero_point=x_zero_point, requantise=requantise))
+
+    def global_average_pool(self, x: ArrayLike, *, layout: str = "NCHW", x_zero_point: int = 0,
+                            requantise: Requantise | None = None) -> LayerResult:
+        """Average of each channel of each image: ``average_pool`` with windows as large as the images.
+
+        Returns ``LayerResult``: ``y`` with spatial axes of length 1. Raises as ``max_pool``.
+        """
+        return LayerResult(*global_average(self, x, layout=layout, x_zero_point=x_zero_point, requantise=requantise))
+
+    def add(self, a: ArrayLike, b: ArrayLike, multipliers: Sequence[int], shift: int, *, a_zero_point: int = 0, b_zero_point: int = 0,
+            zero_point: int = 0, minimum: int | None = None, maximum: int | None = None, relu: bool = False,
+            dtype: DTypeLike | None = None) -> LayerResult:
+        """Sum of two quantised tensors, element by element.
+
+        y = clamp(floor((ma (a - a_zero_point) + mb (b - b_zero_point)) / 2**shift + 1/2) + zero_point, minimum, maximum), exact: one
+        rounding, halves up.
+
+        Parameters
+        ----------
+        a, b : numpy.ndarray
+            ``int8`` or ``uint8``, of one shape and of any layout.
+        multipliers : (int, int)
+            ma and mb, from 1; ma / 2**shift is the scale of a by that of the result. ``golden.pooling.add_factors`` makes them.
+        shift : int
+            0 to 23. The sums, with zero_point · 2**shift, must fit 32 bits.
+        zero_point, minimum, maximum, relu, dtype
+            Of the result, as of ``Requantise``; the type is that of a by default.
+
+        Returns ``LayerResult``: ``y`` of the shape of a. ``stats`` counts from operands in global memory to the result there.
+        Raises ``ValueError`` for what does not fit together, and where the configuration lacks ``tensors``.
+        """
+        return LayerResult(*add(self, a, b, multipliers=multipliers, shift=shift, a_zero_point=a_zero_point, b_zero_point=b_zero_point,
+                                zero_point=zero_point, minimum=minimum, maximum=maximum, relu=relu, dtype=dtype))
 
     def tensordot(self, a: np.ndarray, b: np.ndarray, axes: int | Sequence[int | Sequence[int]] = 1, *, b_layout: str = "nk",
                   ka: int | None = None, kb: int | None = None, order: str | None = None, resident: bool = False) -> MatrixResult:

@@ -19,7 +19,7 @@ class MatrixResult(NamedTuple):
 
 
 class LayerResult(NamedTuple):
-    """Of ``linear`` and ``conv``."""
+    """Of ``linear``, ``conv``, pooling and ``add``."""
 
     y: np.ndarray
     stats: Stats

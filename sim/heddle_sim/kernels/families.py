@@ -17,9 +17,11 @@ from .copies import (
     TensorPrefetch,
     TensorPrefetchKernel,
 )
+from .elementwise import SumKernel, SumProblem
 from .gather import GatherKernel, GatherProblem
 from .kernel import Kernel
 from .layer import LayerKernel, LayerProblem
+from .pooling import PoolKernel, PoolProblem
 from .problem import ConvolutionProblem, MatmulProblem, Problem
 from .recurrent import EngineKernel, EngineRun, FactorKernel, FactorLoad
 from .resident import ResidentKernel
@@ -41,6 +43,8 @@ FAMILIES: dict[type[Problem], list[type[Kernel]]] = {
     LayerProblem: [LayerKernel],
     ConvolutionProblem: [ConvolutionKernel],
     CompiledConvolutionProblem: [CompiledConvolutionKernel],
+    PoolProblem: [PoolKernel],
+    SumProblem: [SumKernel],
     EngineRun: [EngineKernel],
     FactorLoad: [FactorKernel],
     GatherProblem: [GatherKernel],

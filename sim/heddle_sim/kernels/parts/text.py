@@ -1,7 +1,7 @@
 """Text of a kernel, written piece by piece."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Self
 
 __all__ = ["KernelText", "shortened"]
@@ -77,6 +77,10 @@ class KernelText:
 
     def __call__(self, *lines: str) -> None:
         self._lines += [line.format_map(self._registers) for line in lines]
+
+    def values(self, values: Mapping[str, int]) -> dict[int, int]:
+        """Uniform register number to 32-bit value, from values by name."""
+        return {int(self._registers[name][2:]): value & 0xFFFF_FFFF for name, value in values.items()}
 
     @property
     def instructions(self) -> int:

@@ -1,0 +1,49 @@
+"""Sums of quantised tensors on a device: operands to global memory, a run, the result back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from heddle.errors import UsageError, UsageTypeError
+from numpy.typing import ArrayLike, DTypeLike
+
+from ..arguments import check_integer, integer_array
+from ..golden.requantise import MAX_MULTIPLIER, Requantise
+from ..kernels.elementwise import SumProblem
+from ..kernels.planner import plan
+from ..kernels.problem import Operands
+from .execution import execute
+from .host import Host
+from .image_arguments import check_zero_point, several
+from .memory import Placement
+
+if TYPE_CHECKING:
+    from .stats import Stats
+
+__all__ = ["add"]
+
+
+def add(device: Host, a: ArrayLike, b: ArrayLike, *, multipliers: Sequence[int], shift: int, a_zero_point: int, b_zero_point: int,
+        zero_point: int, minimum: int | None, maximum: int | None, relu: bool, dtype: DTypeLike | None) -> tuple[np.ndarray, Stats]:
+    """``(y, stats)`` of ``Device.add``."""
+    a, b = integer_array("a", a), integer_array("b", b)
+    for name, array in (("a", a), ("b", b)):
+        if array.dtype not in (np.int8, np.uint8):
+            raise UsageTypeError(f"{name} must be an array of int8 or uint8, not {array.dtype}")
+        if not array.size:
+            raise UsageError(f"{name} must have no empty axis, not shape {array.shape}")
+    if a.shape != b.shape:
+        raise UsageError(f"b must have the shape {a.shape} of a, not {b.shape}")
+    factors = [check_integer("multipliers", value, 1, MAX_MULTIPLIER) for value in several("multipliers", multipliers)]
+    if len(factors) != 2:
+        raise UsageError(f"multipliers must be two, of a and of b, not {len(factors)}")
+    output = Requantise(1, shift, zero_point, minimum, maximum, relu, a.dtype if dtype is None else dtype)
+    problem = SumProblem(a.size, (a.dtype, b.dtype), (factors[0], factors[1]), (
+        check_zero_point("a_zero_point", a_zero_point, a.dtype), check_zero_point("b_zero_point", b_zero_point, b.dtype)), output)
+    kernel, memory = plan(device.cfg, problem), device.memory
+    with Placement(memory) as places:
+        operands = Operands(places.place_bytes(a.tobytes()), places.place_bytes(b.tobytes()), places.reserve((1, a.size), np.uint8))
+        stats = execute(device, kernel, operands)
+        return memory.read(operands.c, a.shape, output.dtype), stats

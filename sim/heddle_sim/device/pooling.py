@@ -1,0 +1,135 @@
+"""Pooling and sums of quantised tensors on a device: operands to global memory, a run, the result back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from heddle.constants import BANK_BYTES
+from heddle.errors import UsageError, UsageTypeError
+from numpy.typing import ArrayLike
+
+from ..arguments import check_flag, integer_array
+from ..compiled.geometry import Geometry
+from ..compiled.layout import ImageLayout
+from ..golden.requantise import Requantise
+from ..kernels.planner import plan
+from ..kernels.pooling import PoolKernel, PoolProblem
+from ..kernels.problem import Operands
+from .execution import execute
+from .host import Host, Pads
+from .image_arguments import axis_pairs, check_zero_point, per_axis
+from .memory import Placement
+
+if TYPE_CHECKING:
+    from .stats import Stats
+
+__all__ = ["average", "global_average", "maximum", "pool_problem"]
+
+
+def _image(x: ArrayLike, layout: str, name: str) -> tuple[np.ndarray, ImageLayout]:
+    """An array of bytes and its layout, which has one or two spatial axes."""
+    x = integer_array("x", x)
+    if x.dtype not in (np.int8, np.uint8):
+        raise UsageTypeError(f"x must be an array of int8 or uint8, not {x.dtype}")
+    named = ImageLayout(layout)
+    spatial = x.ndim - 2 - (named.vector > 1)
+    if spatial not in (1, 2):
+        raise UsageError(f"x must have one or two spatial axes for {name} with layout {layout}, not {spatial}")
+    if 0 in x.shape:
+        raise UsageError(f"x must have no empty axis, not shape {x.shape}")
+    return x, ImageLayout.of(named, spatial)
+
+
+def _geometry(x: np.ndarray, layout: ImageLayout, kernel: int | Sequence[int], strides: int | Sequence[int], pads: Pads,
+              dilations: int | Sequence[int]) -> Geometry:
+    """Of planes with all channels, or with those of a block of 16 and more; two spatial axes."""
+    images, channels, size = layout.sizes(x.shape)
+    spatial = layout.spatial
+    window, steps, gaps = (per_axis(name, value, spatial) for name, value in
+                           (("kernel", kernel), ("strides", strides), ("dilations", dilations)))
+    padding = axis_pairs(pads, spatial)
+    for name, values in (("kernel", window), ("strides", steps), ("dilations", gaps)):
+        if min(values) < 1:
+            raise UsageError(f"{name} must be at least 1, not {values}")
+    reach = tuple((count - 1) * gap for count, gap in zip(window, gaps))
+    if any(max(pair) > length for pair, length in zip(padding, reach)):
+        raise UsageError(f"pads must be smaller than the window {tuple(length + 1 for length in reach)}, not {padding}")
+    if any(length >= count + sum(pair) for length, count, pair in zip(reach, size, padding)):
+        raise UsageError(f"kernel must fit the padded size {tuple(count + sum(pair) for count, pair in zip(size, padding))} of x, "
+                         f"not be {window} (dilations {gaps})")
+    if spatial == 1:        # a column: threads share rows
+        size, window, steps, gaps, padding = (*size, 1), (*window, 1), (*steps, 1), (*gaps, 1), (*padding, (0, 0))
+    if _in_blocks(layout):
+        images, channels = images * channels // layout.vector, layout.vector
+    channels += -channels % BANK_BYTES
+    return Geometry(images, size, channels, channels, window, padding, steps, gaps, channels)
+
+
+def _in_blocks(layout: ImageLayout) -> bool:
+    """Whether a block of channels is a plane by itself."""
+    return layout.vector > 1 and layout.vector % BANK_BYTES == 0
+
+
+def _planes(x: np.ndarray, layout: ImageLayout) -> np.ndarray:
+    """Channels last, filled up to a multiple of 16; blocks of 16 and more as they are."""
+    if _in_blocks(layout):
+        return x
+    last = layout.to_channels_last(x)
+    return np.pad(last, [(0, 0)] * (last.ndim - 1) + [(0, -last.shape[-1] % BANK_BYTES)])
+
+
+def pool_problem(kind: str, x: np.ndarray, layout: ImageLayout, *, kernel: int | Sequence[int], strides: int | Sequence[int] = 1,
+                 pads: Pads = 0, dilations: int | Sequence[int] = 1, **options: Any) -> PoolProblem:
+    """Problem of ``kind``, "max" or "average", whose ``x`` has ``layout``; ``options``: further fields of ``PoolProblem``."""
+    return PoolProblem(kind, _geometry(x, layout, kernel, strides, pads, dilations), x.dtype.kind == "i", **options)
+
+
+def _run(device: Host, x: np.ndarray, layout: ImageLayout, problem: PoolProblem) -> tuple[np.ndarray, Stats]:
+    kernel, memory, shape = cast(PoolKernel, plan(device.cfg, problem)), device.memory, problem.geometry
+    images, channels, _ = layout.sizes(x.shape)
+    nbytes = shape.pixels * shape.channels
+    with Placement(memory) as places:
+        operands = Operands(places.place_bytes(_planes(x, layout).tobytes()), places.place_bytes(kernel.parameters()),
+                            places.reserve((1, nbytes), np.uint8))
+        stats = execute(device, kernel, operands)
+        y = memory.read(operands.c, (shape.images * prod(shape.result), shape.channels), problem.output.dtype)
+    size = shape.result[:layout.spatial]
+    if _in_blocks(layout):
+        return y.reshape(layout.shape(images, channels, size)), stats
+    return layout.from_channels_last(np.ascontiguousarray(y.reshape(images, *size, -1)[..., :channels])), stats
+
+
+def maximum(device: Host, x: ArrayLike, *, layout: str, **window: Any) -> tuple[np.ndarray, Stats]:
+    """``(y, stats)`` of ``Device.max_pool``."""
+    array, image_layout = _image(x, layout, "max_pool")
+    return _run(device, array, image_layout, pool_problem("max", array, image_layout, **window))
+
+
+def average(device: Host, x: ArrayLike, *, layout: str, count_include_pad: bool, x_zero_point: int, requantise: Requantise | None,
+            **window: Any) -> tuple[np.ndarray, Stats]:
+    """``(y, stats)`` of ``Device.average_pool``."""
+    array, image_layout = _image(x, layout, "average_pool")
+    _check_requantise(requantise)
+    problem = pool_problem("average", array, image_layout, include_pad=check_flag("count_include_pad", count_include_pad),
+                           zero_point=check_zero_point("x_zero_point", x_zero_point, array.dtype), requantise=requantise, **window)
+    return _run(device, array, image_layout, problem)
+
+
+def global_average(device: Host, x: ArrayLike, *, layout: str, x_zero_point: int,
+                   requantise: Requantise | None) -> tuple[np.ndarray, Stats]:
+    """``(y, stats)`` of ``Device.global_average_pool``."""
+    array, image_layout = _image(x, layout, "global_average_pool")
+    return average(device, array, layout=layout, count_include_pad=False, x_zero_point=x_zero_point, requantise=requantise,
+                   kernel=image_layout.sizes(array.shape)[2])
+
+
+def _check_requantise(requantise: Requantise | None) -> None:
+    if requantise is None:
+        return
+    if not isinstance(requantise, Requantise):
+        raise UsageTypeError(f"requantise must be a Requantise, not {type(requantise).__name__}")
+    if requantise.per_column:
+        raise UsageError(f"multiplier must be an integer for average_pool, not an array of shape {np.shape(requantise.multiplier)}")
