@@ -4,6 +4,7 @@ heddle bench gemm                  a list of shapes, or one with --m --n --k; --
 heddle bench merge                 what merges gain for products of few rows
 heddle bench copy                  boxes of tensors: rows, ranks, modes, swizzles, strides; --quick: some of them
 heddle bench conv                  convolutions of one image
+heddle bench pool                  pooling, and sums of two tensors, with the bound of each
 heddle bench rnn-plan              parallelism of elements and rows for vector sizes, by the cycle model and by formula
 heddle bench rnn                   recurrent layers: --hidden, --threads, --skip-zeros, --threshold; --suite deepbench: beside published
                                    figures; --suite skipping: a small network on 8 multipliers, elements that hardly changed left out;
@@ -30,6 +31,7 @@ from .bench_copy import block_rows, copy_rows, print_copy
 from .bench_elaborate import elaborate_row
 from .bench_gather import gather_rows, print_gather
 from .bench_gemm import SUITES, add_choice, gemm_row, merge_rows, print_gemm
+from .bench_pool import POOLS, pool_row, print_pool
 from .bench_rnn_plan import LATENCY, plan_rows, print_plans
 from .bench_rnn_verb import add_rnn, numbers, run_rnn, sizes
 from .bench_transpose import TRANSPOSE_SHAPES, print_transpose, transpose_row
@@ -70,6 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     gather = what.add_parser("gather", help="bank conflicts of plain and swizzled layouts of shared memory")
     copy = what.add_parser("copy", help="copies of boxes of tensors: part of the bus, latency")
     conv = what.add_parser("conv", help="convolutions")
+    pool = what.add_parser("pool", help="pooling and sums of two tensors")
     rnn = add_rnn(what)
     plans = what.add_parser("rnn-plan", help="elements and rows a cycle for vector sizes, by the cycle model and by formula")
     plans.add_argument("--multipliers", type=numbers, default=[16384, 65536], help="powers of two, as 16384,65536 (the default)")
@@ -80,13 +83,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                        "hardware)")
     plans.add_argument("--svg", metavar="FILE", help="write utilisation over EP by the formula as a drawing")
     add_json(plans)
-    for parser, points in ((copy, "points of the sweep"), (conv, "of them")):
+    for parser, points in ((copy, "points of the sweep"), (conv, "of them"), (pool, "of them")):
         parser.add_argument("--quick", action="store_true", help=f"a few {points}")
     conv.add_argument("--suite", choices=CONV_SUITES, default="list", help="layers (default list)")
     conv.add_argument("--method", choices=("both", "compiled", "im2col"), help="how x is found (default both, where there; with "
                       "--requantise compiled)")
     conv.add_argument("--requantise", action="store_true", help="with biases and a multiplier of each filter to int8, on the device")
-    for parser in (gemm, merge, gather, copy, conv, rnn):
+    for parser in (gemm, merge, gather, copy, conv, pool, rnn):
         parser.add_argument("--seed", type=seed, default=0, help="of the operands and of the memory (default 0)")
         parser.add_argument("--no-check", action="store_true", help="do not compare with numpy")
         add_device(parser)
@@ -105,7 +108,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     simspeed.add_argument("--every-signal", action="store_true", help="also cocotb with every signal at hand, as it builds unless told "
                           "otherwise")
     simspeed.add_argument("--seed", type=seed, default=0, help="of the operands (default 0)")
-    for parser in (gemm, merge, gather, copy, conv, rnn, transpose, elaborate, simspeed):
+    for parser in (gemm, merge, gather, copy, conv, pool, rnn, transpose, elaborate, simspeed):
         add_config(parser)
         add_json(parser)
 
@@ -115,8 +118,8 @@ def execute(options: argparse.Namespace) -> None:
         (_rnn_plan if options.what == "rnn-plan" else run_check)(options)
         return
     cfg = configuration(options)
-    verbs = {"gemm": _gemm, "merge": _merge, "copy": _copy, "conv": _conv, "rnn": run_rnn, "gather": _gather, "transpose": _transpose,
-             "elaborate": _elaborate, "simspeed": _simspeed}
+    verbs = {"gemm": _gemm, "merge": _merge, "copy": _copy, "conv": _conv, "pool": _pool, "rnn": run_rnn, "gather": _gather,
+             "transpose": _transpose, "elaborate": _elaborate, "simspeed": _simspeed}
     verbs[options.what](options, cfg)
 
 
@@ -168,6 +171,18 @@ def _conv(options: argparse.Namespace, cfg: Config) -> None:
                 progress.step()
     rows += [total_row(cfg, [row for row in rows if row["method"] == method]) for method in methods if options.suite == "mobilenet"]
     print_conv(options, cfg, rows)
+
+
+def _pool(options: argparse.Namespace, cfg: Config) -> None:
+    require(cfg, "tensors", "bench pool")
+    pools = (POOLS[5], POOLS[-1]) if options.quick else POOLS
+    with progress_for(options) as progress, open_device(options, cfg, progress) as device:
+        progress.stage("pooling", len(pools))
+        rows = []
+        for pool in pools:
+            rows.append(pool_row(device, pool, options.seed, not options.no_check))
+            progress.step()
+    print_pool(options, cfg, rows)
 
 
 def _rnn_plan(options: argparse.Namespace) -> None:

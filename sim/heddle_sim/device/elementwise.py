@@ -22,7 +22,14 @@ from .memory import Placement
 if TYPE_CHECKING:
     from .stats import Stats
 
-__all__ = ["add"]
+__all__ = ["add", "sum_problem"]
+
+
+def sum_problem(a: np.ndarray, b: np.ndarray, multipliers: tuple[int, int], zero_points: tuple[int, int],
+                output: Requantise) -> SumProblem:
+    """Problem of the sum of two arrays of bytes; multipliers and zero points of a and of b."""
+    points = (check_zero_point("a_zero_point", zero_points[0], a.dtype), check_zero_point("b_zero_point", zero_points[1], b.dtype))
+    return SumProblem(a.size, (a.dtype, b.dtype), multipliers, points, output)
 
 
 def add(device: Host, a: ArrayLike, b: ArrayLike, *, multipliers: Sequence[int], shift: int, a_zero_point: int, b_zero_point: int,
@@ -40,8 +47,7 @@ def add(device: Host, a: ArrayLike, b: ArrayLike, *, multipliers: Sequence[int],
     if len(factors) != 2:
         raise UsageError(f"multipliers must be two, of a and of b, not {len(factors)}")
     output = Requantise(1, shift, zero_point, minimum, maximum, relu, a.dtype if dtype is None else dtype)
-    problem = SumProblem(a.size, (a.dtype, b.dtype), (factors[0], factors[1]), (
-        check_zero_point("a_zero_point", a_zero_point, a.dtype), check_zero_point("b_zero_point", b_zero_point, b.dtype)), output)
+    problem = sum_problem(a, b, (factors[0], factors[1]), (a_zero_point, b_zero_point), output)
     kernel, memory = plan(device.cfg, problem), device.memory
     with Placement(memory) as places:
         operands = Operands(places.place_bytes(a.tobytes()), places.place_bytes(b.tobytes()), places.reserve((1, a.size), np.uint8))
