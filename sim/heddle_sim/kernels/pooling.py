@@ -33,7 +33,7 @@ __all__ = ["MOST_ELEMENTS", "PoolKernel", "PoolProblem"]
 
 _TABLE_LOADED = 3                           # barrier
 _TID, _ITEM, _ROW, _SCRATCH = 0, 1, 2, 6    # registers of a thread
-_UNROLLED = (0, 64, 32, 8)                  # elements of a window that are written one by one; 0: columns are kept
+_UNROLLED = (0, 64, 32, 8, 1)               # elements of a window that are written one by one; 0: columns are kept
 MOST_ELEMENTS = 1 << 20                     # of a window: sums have 29 bits
 _FACTOR_BYTES = 16                          # multipliers of a window: the same for four channels
 # Cycles of the cost model, as measured on ``base``.

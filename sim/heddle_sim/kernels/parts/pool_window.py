@@ -20,7 +20,8 @@ __all__ = ["FACTORS", "PLACE", "RESULT", "SHARED", "WindowOutput", "WindowText"]
 
 PLACE, RESULT, FACTORS = 3, 4, 5          # registers of a thread: addresses of x, of the result and of multipliers
 _TAPS, _PACKED = 6, 8                       # address within a window, word of the result
-_SUMS, _LOADED, _MULTIPLIERS, _RING = 12, (16, 20), 24, 28      # sets of four registers
+_SUMS, _LOADED, _MULTIPLIERS, _RING = (12, 28), (16, 20), 24, 32      # sets of four registers
+_MOST_COLUMNS = 8                           # of results in a round of the loop, where no columns of x are kept
 SHARED = 1                                  # segment: all of shared memory
 
 
@@ -37,17 +38,17 @@ class WindowOutput:
     left: int = 0
     factor_step: int = 0
 
-    def lines(self, column: int) -> Iterator[str]:
-        """From ``_SUMS`` to ``_PACKED``, for the column with this number from the addresses on."""
+    def lines(self, sums: int, column: int) -> Iterator[str]:
+        """From four registers to ``_PACKED``, for the column with this number from the addresses on."""
         if self.steps is None:
-            yield f"    narrow.{'s8' if self.signed else 'u8'} r{_PACKED}, r{_SUMS}, 0"
+            yield f"    narrow.{'s8' if self.signed else 'u8'} r{_PACKED}, r{sums}, 0"
             return
         if self.bias:
-            yield f"    add.v4 r{_SUMS}, r{_SUMS}, {self.bias}"
+            yield f"    add.v4 r{sums}, r{sums}, {self.bias}"
         if self.left:
-            yield f"    shl.v4 r{_SUMS}, r{_SUMS}, {self.left}"
+            yield f"    shl.v4 r{sums}, r{sums}, {self.left}"
         load = f"    ld.v4 r{_MULTIPLIERS}, ur{SHARED}:r{FACTORS}:{column * self.factor_step}"
-        yield from self.steps.instructions(_SUMS, 4, _PACKED, (lambda quad: (load, _MULTIPLIERS)) if self.factor_step else None)
+        yield from self.steps.instructions(sums, 4, _PACKED, (lambda quad: (load, _MULTIPLIERS)) if self.factor_step else None)
 
 
 class WindowText:
@@ -78,7 +79,10 @@ class WindowText:
         self.join = "max" if output.steps is None else "add"
         if self.keeps and not (dilation[1] == 1 and stride < kernel[1] <= 48):
             raise ValueError("columns of a window must be those of the next one")
-        self.columns = kernel[1] // gcd(kernel[1], stride) if self.keeps else 1        # that the loop has at once
+        self.positions = kernel[0] * kernel[1]
+        # Results of a round of the loop: more than one, so that the end of one is done beside the next.
+        self.columns = (kernel[1] // gcd(kernel[1], stride) if self.keeps
+                        else min(_MOST_COLUMNS, max(1, unrolled // 2 // self.positions)))
 
     def _loads(self, target: int, address: int, place: int) -> list[str]:
         return [f"    {self.load} r{target + byte}, ur{SHARED}:r{address}:{place + byte}" for byte in range(4)]
@@ -105,12 +109,26 @@ class WindowText:
         if self.keeps:
             text(*self._columns(range(self.kernel[1] - self.stride)))
         row, end = text.label("column"), text.label("row_end")
+        exits = [text.label("last") for _ in range(self.columns)]
         text(f"    umov {{column}}, {count}", f"{row}:")
-        for column in range(self.columns):
-            self._window(text, column)
-            text(*self.output.lines(column), "    usub {column}, {column}, 1", "    usetp.le up2, {column}, 0", self._store(column),
-                 f"    @up2 bra {end}")
-        text(*self._advance(), f"    bra {row}", f"{end}:")
+        waiting: list[str] = []
+        for column, label in enumerate(exits):
+            self._window(text, column, waiting)
+            text("    usub {column}, {column}, 1", "    usetp.le up2, {column}, 0", f"    @up2 bra {label}")
+            waiting = self._result(column)
+        text(*waiting, *self._advance(), f"    bra {row}")
+        for column, label in enumerate(exits):
+            text(f"{label}:", *self._result(column), f"    bra {end}")
+        text(f"{end}:")
+
+    def _result(self, column: int) -> list[str]:
+        """From the sums of a column to its word in shared memory."""
+        return [*self.output.lines(self._sums(column), column), self._store(column)]
+
+    @staticmethod
+    def _sums(column: int) -> int:
+        """Registers of a column: its result is made among the instructions of the next one."""
+        return _SUMS[column % 2]
 
     def _store(self, column: int) -> str:
         return f"    @p1 st.b32 ur{SHARED}:r{RESULT}:{column * self.vector}, r{_PACKED}"
@@ -126,7 +144,7 @@ class WindowText:
     def cycles(self) -> float:
         """Of the thread unit for one result of each thread, when nothing stalls."""
         columns = range(self.columns)
-        lines = [line for column in columns for line in (*self.output.lines(column), self._store(column))]
+        lines = [line for column in columns for line in self._result(column)]
         windows = sum(map(self._window_cycles, columns))
         return (windows + thread_cycles(self.cfg, [*lines, *self._advance()])) / self.columns
 
@@ -141,37 +159,38 @@ class WindowText:
     def _kept(self, column: int) -> int:
         return _RING + 4 * (column % self.kernel[1])
 
-    def _window(self, text: KernelText, column: int) -> None:
-        """The window of a column to ``_SUMS``."""
-        if self.keeps:
-            text(*self._kept_window(column))
-        elif self.kernel[0] * self.kernel[1] <= self.unrolled:
-            text(*self._whole_window())
+    def _window(self, text: KernelText, column: int, waiting: list[str]) -> None:
+        """The window of a column to its registers, with the lines of the result before between its own."""
+        if self.keeps or self.positions <= self.unrolled:
+            text(*_mixed(self._lines(column), waiting))
         else:
             self._loop(text)
 
-    def _kept_window(self, column: int) -> list[str]:
-        end = column * self.stride + self.kernel[1]
-        lines = self._columns(range(end - self.stride, end))
-        lines += self._joins(_SUMS, self._kept(0), self._kept(1))
-        return lines + [line for other in range(2, self.kernel[1]) for line in self._joins(_SUMS, _SUMS, self._kept(other))]
-
-    def _whole_window(self) -> list[str]:
-        places = [row * self.row_step + column * self.column_step for row in range(self.kernel[0]) for column in range(self.kernel[1])]
-        return self._elements(_SUMS, PLACE, places, True)
+    def _lines(self, column: int) -> list[str]:
+        """The window of a column, element by element."""
+        sums = self._sums(column)
+        if self.keeps:
+            end = column * self.stride + self.kernel[1]
+            lines = self._columns(range(end - self.stride, end))
+            lines += self._joins(sums, self._kept(column * self.stride), self._kept(column * self.stride + 1))
+            others = range(column * self.stride + 2, end)
+            return lines + [line for other in others for line in self._joins(sums, sums, self._kept(other))]
+        first = column * self.stride * self.vector
+        places = [first + row * self.row_step + tap * self.column_step for row in range(self.kernel[0]) for tap in range(self.kernel[1])]
+        return self._elements(sums, PLACE, places, True)
 
     def _pieces(self) -> tuple[int, list[str], list[str]]:
         """Of a row of a window: how often a piece of ``unrolled`` columns is repeated, its lines, and those of the rest."""
         repeats, rest = divmod(self.kernel[1], self.unrolled)
 
         def piece(count: int) -> list[str]:
-            return self._elements(_SUMS, _TAPS, [column * self.column_step for column in range(count)], False)
+            return self._elements(_SUMS[0], _TAPS, [column * self.column_step for column in range(count)], False)
         step = f"    add r{_TAPS}, r{_TAPS}, {self.unrolled * self.column_step}"
         return repeats, [*piece(self.unrolled), step] if repeats else [], piece(rest)
 
     def _loop(self, text: KernelText) -> None:
         repeats, piece, rest = self._pieces()
-        text(f"    mov.v4 r{_SUMS}, {self.output.neutral}", f"    mov r{_TAPS}, r{PLACE}")
+        text(f"    mov.v4 r{_SUMS[0]}, {self.output.neutral}", f"    mov r{_TAPS}, r{PLACE}")
         back = self.row_step - repeats * self.unrolled * self.column_step
 
         def row() -> None:
@@ -190,11 +209,19 @@ class WindowText:
         text(f"    usub {{{counter}}}, {{{counter}}}, 1", f"    usetp.gt up3, {{{counter}}}, 0", f"    @up3 bra {label}")
 
     def _window_cycles(self, column: int) -> int:
-        if self.keeps:
-            return thread_cycles(self.cfg, self._kept_window(column))
-        if self.kernel[0] * self.kernel[1] <= self.unrolled:
-            return thread_cycles(self.cfg, self._whole_window())
+        if self.keeps or self.positions <= self.unrolled:
+            return thread_cycles(self.cfg, self._lines(column))
         repeats, piece, rest = self._pieces()
-        begin = thread_cycles(self.cfg, [f"    mov.v4 r{_SUMS}, 0", f"    mov r{_TAPS}, r{PLACE}"])
+        begin = thread_cycles(self.cfg, [f"    mov.v4 r{_SUMS[0]}, 0", f"    mov r{_TAPS}, r{PLACE}"])
         row = repeats * thread_cycles(self.cfg, piece) + thread_cycles(self.cfg, [*rest, f"    add r{_TAPS}, r{_TAPS}, 0"])
         return begin + self.kernel[0] * row
+
+
+def _mixed(lines: list[str], others: list[str]) -> list[str]:
+    """``others`` one by one between ``lines``, from the first loads on, so that none waits for the one before."""
+    mixed, left = [], list(others)
+    for number, line in enumerate(lines):
+        mixed.append(line)
+        if left and number > 6 and number % 3 == 0:
+            mixed.append(left.pop(0))
+    return mixed + left
