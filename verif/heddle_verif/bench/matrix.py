@@ -94,10 +94,11 @@ async def beside_writes_of_factors(dut):
     def write():
         return FactorWrite(work.random.randrange(ACCESS_WORDS), (1 << cfg.numbers_per_word) - 1, bench.lanes_of(0), bench.random_data())
 
+    operation = work.operation(columns=np.ones(cfg.threads, bool), k_length=0, product=0, ka=0, kb=0, lane_sum=0, kb_destination=0)
     for access in (lambda: None, write):
         bench.next_access = access
         await bench.cycles(8)
-        bench.issue(work.operation(columns=np.ones(cfg.threads, bool), k_length=0, product=0, ka=0, kb=0, lane_sum=0, kb_destination=0))
+        bench.issue(operation)
         await bench.idle(also_accesses=False)
         cycles.append(bench.done_at - bench.accepted_at)
     bench.next_access = lambda: None

@@ -6,6 +6,7 @@ import cocotb
 import numpy as np
 from heddle.constants import UNIFORM_REGISTERS
 from heddle.control.run_control import STUCK_CYCLES
+from heddle.isa.compiled_offsets import OFFSET_BITS
 from heddle.isa.encoding import GUARD_ALWAYS, Opcode
 from heddle.isa.error_codes import ErrorCode
 from heddle.isa.register_map import DEVICE_ID
@@ -151,6 +152,8 @@ def wrong_programs(cfg):
         "beyond shared memory": (code.OUT_OF_RANGE, f"{offsets}\nsegment.shared.b8.d1 ur3, {beyond - 32}\nst.b32 ur3:rf257:0, r4"),
         "mm beyond shared memory": (code.OUT_OF_RANGE, f"{offsets}\nsegment.shared.b8.d1 ur3, {beyond - 32}\n"
                                                        "mm8.sa.sb r0, ur3:rf257:0, r260"),
+        "mm beyond its offsets": (code.OFFSET_RANGE, f"{offsets}\numov ur3, {cfg.compiled_offsets << OFFSET_BITS}\n"
+                                                     "segment.shared.b8.d1 ur3, 0\nmm8.ow.sa.sb r0, ur3:rf257:0, r260"),
         "mm beyond its panel": (code.PANEL_RANGE, f"{offsets}\nsegment.shared.b8.d1.128B ur3, 0\nmm8.sa.sb.k5 r0, ur3:rf257:0, r260"),
         "copy beyond shared memory": (code.OUT_OF_RANGE, copies.format(beyond - 32, 0, "shared.global", ", b1")),
         "columns beyond r255": (code.PRODUCT_RANGE, f"{offsets}\nsegment.shared.b8.d1 ur3, 0\nmm8.sa.sb r252, ur3:rf257:0, r260\n"
