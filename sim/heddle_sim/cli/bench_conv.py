@@ -102,8 +102,8 @@ def _bound(cfg: Config, geometry: Geometry, method: str) -> float:
     # Pixels are columns, a filter is a list of elements.
     problem = merged_groups(cfg, CompiledConvolutionProblem(geometry, ImageLayout("NHWC")))
     elements = problem.geometry.group_channels * geometry.positions
-    lanes = cfg.threads // problem.ka
-    return full(problem.geometry.outputs // problem.geometry.group, lanes) * full(elements, cfg.dot) / problem.merged
+    lanes, useful = cfg.threads // problem.ka, geometry.channels / problem.geometry.channels
+    return full(problem.geometry.outputs // problem.geometry.group, lanes) * full(elements, cfg.dot) * useful / problem.merged
 
 
 def print_conv(options: argparse.Namespace, cfg: Config, rows: list[dict[str, Any]]) -> None:

@@ -116,6 +116,7 @@ def _compiled(cfg: Config, geometry: Geometry, layout: ImageLayout, requantise: 
         "cycles": expected_cycles(cfg, problem),
         "runs": geometry.images * len(runs_of(problem)),
         "groups_made_one": problem.merged,
+        "channels_filled": problem.filled,
         "lanes_of_a_filter": problem.ka,
         "entries": f"{kernel.entry_count} of a {'word' if kernel.by_word else 'byte'} each",
         "tiles_of_filters": kernel.filter_tiles,

@@ -38,7 +38,9 @@ def compiled_convolution(device: Host, x: np.ndarray, w: np.ndarray, geometry: G
     elements = Elements(1, x.dtype.kind == "i", True) if wide_range else Elements.of(x, w)
     whole = merged_groups(device.cfg, CompiledConvolutionProblem(
         geometry, layout, 0, elements, zero_point, bias is not None, requantise=requantise, addends=1 + wide_range))
-    wide, geometry = expanded_weights(w, geometry.group, whole.merged), whole.geometry
+    wide, geometry = expanded_weights(w, geometry.group, whole), whole.geometry
+    if whole.filled:
+        x = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, whole.filled)])
     for problem in runs_of(whole):
         mine = slice((problem.group or 0) * problem.outputs, ((problem.group or 0) + 1) * problem.outputs)
         kernel = cast(CompiledConvolutionKernel, plan(device.cfg, problem))

@@ -2,7 +2,7 @@
 
 Lanes hold filters, columns are pixels. A band of rows of x lies in shared memory as it lies in global memory. Fetching thread n has the
 base address of pixel n in its offset register. With the list of offsets that all threads share, ``mm`` reads the elements of its window
-where they are. The sums of a tile, ``threads`` filters by ``threads`` pixels, are stored while ``mm`` works on the next tile.
+where they are. The sums of a tile, ``threads`` filters by up to ``threads`` pixels, are stored while ``mm`` works on the next tile.
 
 Loops, from outside: filters, bands, tiles of pixels. The weights of a tile of filters come chunk by chunk into the factor registers, the
 registers of a chunk as soon as ``mm`` has ended with them. Bands come to two places in turn, where one does not hold all of x.
@@ -57,7 +57,8 @@ class CompiledConvolutionProblem(Problem):
     ``zero_point``: what the padding reads as. ``bias``: each filter has one. ``requantise``: what becomes of the sums of this group;
     without it y is int32, modulo 2**32. ``merged``: groups that are one here, with zeros between them. ``addends``: filters are the
     sum of one or two of 8 bits. ``ka``: pixels that ``mm`` multiplies at once; with more than one a group has ``dot`` channels and
-    ``threads`` / ``ka`` filters, and a tile of filters has up to ``ka`` groups, each with an ``mm`` of its own.
+    ``threads`` / ``ka`` filters, and a tile of filters has up to ``ka`` groups, each with an ``mm`` of its own. ``filled``: how many
+    of the channels are zeros, which make the others a word.
     """
 
     geometry: Geometry
@@ -70,6 +71,7 @@ class CompiledConvolutionProblem(Problem):
     merged: int = 1
     addends: int = 1
     ka: int = 1
+    filled: int = 0
 
     @property
     def name(self) -> str:
@@ -82,8 +84,9 @@ class CompiledConvolutionProblem(Problem):
 
     @property
     def macs(self) -> int:
-        """Of one image, without the zeros between ``merged`` groups."""
-        return self.geometry.macs // self.merged // self.geometry.images // (1 if self.group is None else self.geometry.group)
+        """Of one image, without the zeros between ``merged`` groups and those that fill a word."""
+        macs = self.geometry.macs // self.geometry.channels * (self.geometry.channels - self.filled)
+        return macs // self.merged // self.geometry.images // (1 if self.group is None else self.geometry.group)
 
 
 class CompiledConvolutionKernel(Kernel):
@@ -141,7 +144,9 @@ class CompiledConvolutionKernel(Kernel):
         self.halves = whole < 2 and self.filter_tiles > 1 and self.words <= self.half_words
         self.output = OutputTile(cfg, shape, layout, problem.outputs, problem.bias or problem.zero_point != 0, problem.requantise,
                                  problem.ka, self.parts)
+        self.tile = threads
         self._place()
+        self._choose_tile()
         self.text = KernelText(self._names())
 
     @classmethod
@@ -160,16 +165,28 @@ class CompiledConvolutionKernel(Kernel):
         kernel = cls(cfg, problem)
         return int(kernel._cycles(kernel.rows))
 
+    def _choose_tile(self) -> None:
+        """Pixels of a tile: fewer than ``threads`` where that is faster, as of small images, whose last tile would be nearly empty."""
+        whole = self.output
+
+        def cycles(tile: int) -> float:
+            self.output, self.tile = whole.of(tile), tile
+            return self._cycles(self.rows)
+
+        best = min(range(self.cfg.threads, 0, -whole.tile_step), key=cycles)
+        self.output, self.tile = whole.of(best), best
+        self._place()
+
     def _cycles(self, rows: int) -> float:
         """Expected cycles with bands of ``rows`` rows: the start, and the longest of ``mm``, stores, and copies on the bus."""
         shape, cfg = self.problem.geometry, self.cfg
         bands = -(-shape.result[0] // rows)
-        tiles, ragged = divmod(rows * prod(shape.result[1:]), cfg.threads)
+        tiles, ragged = divmod(rows * prod(shape.result[1:]), self.tile)
         store = self.output.cycles
         # The elements of a word that lie in planes of their own take all banks in each step; stores and copies of results wait for them.
         shared = _CONTENDED if self.planes.vector == 1 and shape.group_channels > 1 else 0
         steps = self.parts * self.steps / self.problem.ka       # of a pixel
-        of_band = (tiles * max(cfg.threads * steps + shared, store + _TILE)
+        of_band = (tiles * max(self.tile * steps + shared, store + _TILE)
                    + (max(ragged * steps + shared, store + _TILE) if ragged else 0))
         copied = self._slab_bytes(rows) / cfg.axi_bytes
         weights = self.filter_tiles * cfg.threads * self.weight_pitch / cfg.axi_bytes
@@ -211,7 +228,7 @@ class CompiledConvolutionKernel(Kernel):
         self.bands = -(-shape.result[0] // rows)
         self.slab_bytes = self._slab_bytes(rows)
         self.band_pixels = rows * prod(shape.result[1:])
-        self.band_tiles = -(-self.band_pixels // cfg.threads)
+        self.band_tiles = -(-self.band_pixels // self.tile)
         check_regions(cfg, [
             *(Region(f"stage {number}", start, self.output.nbytes) for number, start in enumerate(self.stages)),
             *(Region(f"slot {number}", start, self.slot_bytes) for number, start in enumerate(self.slots)),
@@ -247,8 +264,11 @@ class CompiledConvolutionKernel(Kernel):
         return round_up(inputs * self.planes.row_bytes + BANK_BYTES - 1, BANK_BYTES)
 
     def _slab_bytes(self, rows: int) -> int:
-        pixels = rows * prod(self.problem.geometry.result[1:])
-        return self._pieces_bytes(rows) + round_up(4 * round_up(pixels, self.cfg.threads), ROW_BYTES)
+        return self._pieces_bytes(rows) + round_up(4 * self._base_count(rows), ROW_BYTES)
+
+    def _base_count(self, rows: int) -> int:
+        """Bases of a band: all threads load for its last tile."""
+        return round_up(rows * prod(self.problem.geometry.result[1:]), self.tile) - self.tile + self.cfg.threads
 
     def _pieces_bytes(self, rows: int) -> int:
         """Of all pieces of a band, whole rows of shared memory; the bases lie behind them."""
@@ -278,9 +298,8 @@ class CompiledConvolutionKernel(Kernel):
 
     def bases(self) -> np.ndarray:
         """Offset registers of the pixels, uint32 (bands, pixels of a band), relative to the place of the band."""
-        made, threads = self.representation, self.cfg.threads
-        width = self.band_tiles * threads
-        table = np.zeros((self.bands, width), np.uint32)
+        made = self.representation
+        table = np.zeros((self.bands, self._base_count(self.rows)), np.uint32)
         for band in range(self.bands):
             part = slice(band * self.band_pixels, min((band + 1) * self.band_pixels, self.pixels))
             begin = self.start + band * self.rows * self.problem.geometry.stride[0] * self.planes.row_bytes // self.row_step
@@ -349,7 +368,7 @@ class CompiledConvolutionKernel(Kernel):
                 "chunk", "chunk_pitch", "w_blocks", "w_rows", "y", "y_pitch", "from", "from_pitch", "blocks", "rows", "table", "bases",
                 "bases_to", "next_bases", "w", "x", "filters", "filters_left", "prev_filters", "in_block", "bands", "next_band", "copies",
                 "first_tile", "parity", "first_y", "row_y", "tile_y", "prev_y", "half", "load", "left", "tile_left", "this_left",
-                "prev_left", "tile_bases", "fresh", "group_place", "group_offset"]
+                "prev_left", "tile_bases", "fresh", "group_place", "group_offset", "columns"]
 
     def launches(self, operands: Operands | None = None) -> list[Launch]:
         """One ``Launch``; ``operands.table``: the bases."""
@@ -378,6 +397,7 @@ class CompiledConvolutionKernel(Kernel):
         text = self.text
         if self.halves:
             self._load_weights(False)
+            self._copy_ahead()
             text("    umov {load}, 1")
         text("filter:")
         if not self.halves:
@@ -404,7 +424,7 @@ class CompiledConvolutionKernel(Kernel):
 
     def _copy_band(self, parity: bool) -> None:
         """Copies of the next band of x and of its bases to a place."""
-        place, blocks = self._place_of(parity), self.band_tiles * self.cfg.threads // 4
+        place, blocks = self._place_of(parity), self._base_count(self.rows) // 4
         nbytes = self.plane_count * self._piece_bytes(self.rows) + BANK_BYTES * blocks
         self.text(f"    umov {{slab_to}}, {place}", f"    umov {{bases_to}}, {place + self._pieces_bytes(self.rows)}",
                   f"    barrier.expect b{_SLABS[parity]}, {nbytes}",
@@ -470,19 +490,25 @@ class CompiledConvolutionKernel(Kernel):
         """Behind the first tile of some filters: the weights of the next ones come to the other half of the factor registers."""
         text = self.text
         text("    usetp.eq up2, {load}, 0", "    @up2 bra loaded", "    umov {load}, 0", "    usetp.le up2, {filters}, 1",
-             "    @up2 bra loaded", f"    uadd {{w}}, {{w}}, {self.cfg.threads * self.weight_pitch}", "    wait.thread")
-        self._copy_first_chunks()
+             "    @up2 bra loaded")
         text.select(("up4",), lambda half: self._load_weights(not half))
         text("loaded:")
+
+    def _copy_ahead(self) -> None:
+        """Copies of the first chunks of the filters behind ``w``, when the threads have read those before."""
+        self.text(f"    uadd {{w}}, {{w}}, {self.cfg.threads * self.weight_pitch}", "    wait.thread")
+        self._copy_first_chunks()
 
     def _next_filters(self) -> None:
         """Weights of the next filters, and where their results go."""
         text, threads, planes = self.text, self.cfg.threads, self.output.planes
         if self.halves:
-            text("    uxor {half}, {half}, 1", "    usetp.ne up4, {half}, 0", "    umov {load}, 1")
+            text("    uxor {half}, {half}, 1", "    usetp.ne up4, {half}, 0", "    umov {load}, 1",
+                 "    usetp.le up2, {filters}, 1", "    @up2 bra ahead")
+            self._copy_ahead()
+            text("ahead:")
         else:
-            text(f"    uadd {{w}}, {{w}}, {threads * self.weight_pitch}", "    wait.thread")
-            self._copy_first_chunks()
+            self._copy_ahead()
         if self.output.has_channels:
             text("    umov {fresh}, 1")
         if self.group_step:
@@ -531,7 +557,13 @@ class CompiledConvolutionKernel(Kernel):
         """Bases of the pixels of the next tile, and its columns."""
         self.text(f"    segment.shared.b8.d1 ur{_BASES}, {{tile_bases}}",
                   f"    ld.b32 r{self.offsets[parity]}, ur{_BASES}:r{self.base_place}:0",
-                  f"    uadd {{tile_bases}}, {{tile_bases}}, {4 * self.cfg.threads}", f"    setp.lt p1, r{self.tid}, {{tile_left}}")
+                  f"    uadd {{tile_bases}}, {{tile_bases}}, {4 * self.tile}")
+        columns = "tile_left"
+        if self.tile < self.cfg.threads:
+            columns = "columns"
+            self.text("    umov {columns}, {tile_left}", f"    usetp.gt up2, {{tile_left}}, {self.tile}",
+                      f"    @up2 umov {{columns}}, {self.tile}")
+        self.text(f"    setp.lt p1, r{self.tid}, {{{columns}}}")
 
     def _tile(self, parity: bool, half: bool = False) -> None:
         """``mm`` of a tile, issued while that of the one before is under way; meanwhile the bases of the next one are loaded, and the last
@@ -547,7 +579,7 @@ class CompiledConvolutionKernel(Kernel):
                      f"    @p1 mm8{merge}{self._signs()}.k{words}.{kind}{'' if number else '.z'} r{product}, "
                      f"ur{_ENTRIES[part]}:rf{offset}:0, r{first}")
         last, stored = text.label("last_of_band"), text.label("stored")
-        text("    umov {this_left}, {tile_left}", f"    usub {{tile_left}}, {{tile_left}}, {threads}",
+        text("    umov {this_left}, {tile_left}", f"    usub {{tile_left}}, {{tile_left}}, {self.tile}",
              "    usetp.le up2, {tile_left}, 0", f"    @up2 bra {last}")
         self._load_bases(not parity)
         text(f"{last}:", f"    @!up3 bra {stored}")
@@ -563,7 +595,7 @@ class CompiledConvolutionKernel(Kernel):
         if self.bands > 1:
             self._copy_next_band()
         text("    umov {prev_y}, {tile_y}", "    umov {prev_left}, {this_left}", "    umov {prev_filters}, {filters_left}",
-             f"    uadd {{tile_y}}, {{tile_y}}, {threads * self.output.pixel_pitch}",
+             f"    uadd {{tile_y}}, {{tile_y}}, {self.tile * self.output.pixel_pitch}",
              "    usetp.eq up3, {x}, {x}", f"    usetp.{'ne' if parity else 'eq'} up0, {{x}}, {{x}}")
 
     def _signs(self) -> str:
@@ -578,7 +610,7 @@ class CompiledConvolutionKernel(Kernel):
         text("    usetp.eq up2, {first_tile}, 0", f"    @up2 bra {done}", "    umov {first_tile}, 0", "    usetp.le up2, {copies}, 0",
              f"    @up2 bra {done}", "    usub {copies}, {copies}, 1", "    usub {next_band}, {next_band}, 1",
              f"    uadd {{next_x}}, {{next_x}}, {self.rows * shape.stride[0] * self.planes.row_bytes}",
-             f"    uadd {{next_bases}}, {{next_bases}}, {4 * self.band_tiles * self.cfg.threads}",
+             f"    uadd {{next_bases}}, {{next_bases}}, {4 * self._base_count(self.rows)}",
              "    usetp.le up2, {next_band}, 0", "    @up2 umov {next_x}, {x}", "    @up2 umov {next_bases}, {bases}",
              f"    @up2 umov {{next_band}}, {self.bands}")
         text.select(("up1",), lambda parity: self._copy_band(not parity))
@@ -596,9 +628,11 @@ class CompiledConvolutionKernel(Kernel):
         text("    wait_group.read 0", *lines[:first], f"    @!up5 bra {unsent}")
         self._send(first)
         text(f"{unsent}:", f"    umov {{from}}, {stage}", "    umov {y}, {prev_y}")
-        text("    umov {rows}, {prev_left}", f"    usetp.le up2, {{prev_left}}, {threads}", f"    @up2 bra {limit}",
-             f"    umov {{rows}}, {threads}", f"{limit}:")
-        if output.pixel_rows:
+        text("    umov {rows}, {prev_left}", f"    usetp.le up2, {{prev_left}}, {self.tile}", f"    @up2 bra {limit}",
+             f"    umov {{rows}}, {self.tile}", f"{limit}:")
+        if output.contiguous:
+            text(f"    ushl {{blocks}}, {{rows}}, {(output.pixel_pitch // BANK_BYTES).bit_length() - 1}", "    umov {rows}, 1")
+        elif output.pixel_rows:
             text(f"    umov {{y_pitch}}, {output.pixel_pitch}", f"    umov {{from_pitch}}, {output.stage_pitch}",
                  f"    umov {{blocks}}, {threads // block}", f"    usetp.lt up2, {{prev_filters}}, {threads}",
                  f"    @up2 uadd {{blocks}}, {{prev_filters}}, {block - 1}", f"    @up2 ushr {{blocks}}, {{blocks}}, {shift}")

@@ -1,7 +1,8 @@
 """Groups of channels of a compiled convolution: how many runs they take.
 
 Few filters a group would leave lanes idle. As many groups as the lanes hold are made one, with weights of zero between them; where each
-of these fills the lanes, all of them share a run, for which the place of x moves on with the tiles of filters.
+of these fills the lanes, all of them share a run, for which the place of x moves on with the tiles of filters. Few channels are filled up
+to a word with zeros where words, which several lanes a filter need, are faster than bytes.
 """
 
 from __future__ import annotations
@@ -19,10 +20,30 @@ __all__ = ["expanded_weights", "expected_cycles", "merged_groups", "runs_of"]
 
 
 def merged_groups(cfg: Config, problem: CompiledConvolutionProblem) -> CompiledConvolutionProblem:
-    """The problem of a whole convolution, all of whose groups are one run, or its ``group`` is the first one.
+    """The problem of a whole convolution, all of whose groups are one run, or its ``group`` is the first one; with ``filled`` channels
+    where that takes fewer cycles.
 
     Raises ``ValueError`` for what the method cannot do.
     """
+    geometry = problem.geometry
+    filled = -geometry.channels % cfg.dot
+    if not filled or geometry.group > 1 or not problem.layout.channels_last:
+        return _merged(cfg, problem)
+    candidates, failure = [], None
+    for channels in (0, filled):
+        try:
+            candidates.append(_merged(cfg, replace(problem, filled=channels, geometry=replace(
+                geometry, channels=geometry.channels + channels))))
+        except (UsageError, Unfit) as error:
+            failure = failure or error
+    if not candidates:
+        assert failure is not None
+        raise failure
+    return min(candidates, key=lambda candidate: expected_cycles(cfg, candidate))
+
+
+def _merged(cfg: Config, problem: CompiledConvolutionProblem) -> CompiledConvolutionProblem:
+    """``merged_groups`` of the channels that there are."""
     geometry, vector = problem.geometry, problem.layout.vector
     filters, channels = geometry.outputs // geometry.group, geometry.group_channels
     failure: Exception | None = None
@@ -84,8 +105,12 @@ def expected_cycles(cfg: Config, problem: CompiledConvolutionProblem) -> int:
     return CompiledConvolutionKernel.estimate(cfg, problem) * problem.geometry.images * len(runs_of(problem))
 
 
-def expanded_weights(w: np.ndarray, groups: int, merged: int) -> np.ndarray:
-    """Filters (outputs, channels / ``groups``, positions…) for ``merged`` times the channels, with zeros for those of other groups."""
+def expanded_weights(w: np.ndarray, groups: int, problem: CompiledConvolutionProblem) -> np.ndarray:
+    """Filters (outputs, channels / ``groups``, positions…) for the channels of a problem of ``merged_groups``: zeros for those of other
+    groups, and for those that fill a word."""
+    merged = problem.merged
+    if problem.filled:
+        return np.pad(w, ((0, 0), (0, problem.filled), *[(0, 0)] * (w.ndim - 2)))
     if merged == 1:
         return w
     parts = w.reshape(groups // merged, merged, -1, *w.shape[1:])

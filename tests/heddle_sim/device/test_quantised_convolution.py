@@ -9,7 +9,7 @@ from heddle_sim import Device
 from heddle_sim.compiled import LAYOUTS, Geometry, ImageLayout
 from heddle_sim.golden.convolution import convolution
 from heddle_sim.golden.requantise import Requantise
-from heddle_sim.kernels.compiled_convolution import CompiledConvolutionProblem
+from heddle_sim.kernels.compiled_convolution import CompiledConvolutionKernel, CompiledConvolutionProblem
 from heddle_sim.kernels.compiled_groups import merged_groups
 from heddle_verif.stimulus.convolutions import random_geometry, random_layers
 from heddle_verif.stimulus.kernel_cases import random_integers
@@ -108,7 +108,7 @@ def test_lanes_that_share_filters():
     """Two or four, in one run; not where a tile of filters would be a part of a block of channels."""
     cfg = load_config("base")
     cases = [("NHWC", 64, 64, 64, 4), ("NHWC", 64, 128, 64, 2), ("NHWC", 16, 8, 1, 4), ("NHWC", 16, 16, 1, 2), ("NHWC", 16, 17, 1, 1),
-             ("NHWC", 3, 8, 1, 1), ("NCHWc32", 64, 64, 64, 4), ("NCHWc32", 64, 128, 64, 1), ("NCHW", 64, 64, 64, 1)]
+             ("NHWC", 3, 8, 1, 4), ("NCHWc32", 64, 64, 64, 4), ("NCHWc32", 64, 128, 64, 1), ("NCHW", 64, 64, 64, 1)]
     for name, channels, outputs, group, ka in cases:
         shape = Geometry(1, (7, 9), channels, outputs, (3, 3), ((1, 1),) * 2, (1, 1), (1, 1), group)
         problem = merged_groups(cfg, CompiledConvolutionProblem(shape, ImageLayout(name)))
@@ -123,6 +123,29 @@ def test_lanes_that_share_filters_on_the_hardware(channels, outputs, group, hard
     for name in ("NHWC", "NHWC", "NCHWc32"):
         shape = Geometry(1, (9, 14), channels, outputs, (3, 3), ((1, 1),) * 2, (2, 1), (1, 1), group)
         compare(hardware, rng, ImageLayout(name), shape)
+
+
+@pytest.mark.parametrize(("channels", "outputs", "filled"), [(3, 8, 5), (1, 16, 7), (12, 5, 4), (3, 32, 0), (16, 8, 0)])
+def test_filled_channels_on_the_hardware(channels, outputs, filled, hardware):
+    """Few filters of few channels: zeros make a word of the channels, and several lanes share a filter."""
+    rng, layout = np.random.default_rng([20, channels, outputs]), ImageLayout("NHWC")
+    shape = Geometry(2, (9, 10), channels, outputs, (3, 3), ((1, 1),) * 2, (1, 2), (1, 1))
+    problem = merged_groups(hardware.cfg, CompiledConvolutionProblem(shape, layout))
+    assert (problem.filled, problem.macs, problem.geometry.channels) == (filled, shape.macs // 2, channels + filled)
+    compare(hardware, rng, layout, shape)
+
+
+@pytest.mark.parametrize("name", ["NHWC", "NCHW", "NCHWc32"])
+def test_small_images_on_the_hardware(name, hardware):
+    """Tiles of fewer pixels than threads, of which each thread still loads a base; several tiles of filters."""
+    rng, layout = np.random.default_rng([21, len(name)]), ImageLayout(name)
+    tiles = set()
+    for size, channels, outputs, group in (((6, 6), 64, 96, 1), ((3, 3), 96, 96, 96), ((5, 7), 64, 64, 64), ((1, 1), 32, 70, 1)):
+        shape = Geometry(1, size, channels, outputs, (3, 3), ((1, 1),) * 2, (1, 1), (1, 1), group)
+        problem = merged_groups(hardware.cfg, CompiledConvolutionProblem(shape, layout, requantise=Requantise(1 << 30, 40)))
+        tiles.add(CompiledConvolutionKernel(hardware.cfg, problem).tile)
+        compare(hardware, rng, layout, shape)
+    assert min(tiles) < hardware.cfg.threads
 
 
 @pytest.mark.parametrize("name", ["NHWC", "NCHW"])

@@ -8,9 +8,11 @@ memory, else four filters of a pixel.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from math import prod
+from typing import Self
 
 import numpy as np
 from heddle.config import Config
@@ -32,7 +34,7 @@ _STORE_WORD, _STORE_BLOCK, _REQUANT = 2.9, 4.5, 4.25
 
 
 class OutputTile:
-    """Tile of ``threads`` filters by ``threads`` pixels of the result of a convolution.
+    """Tile of ``threads`` filters by ``threads`` pixels of the result of a convolution, or fewer pixels (``of``).
 
     Parameters
     ----------
@@ -59,8 +61,8 @@ class OutputTile:
                  requantise: Requantise | None, ka: int = 1, parts: int = 1) -> None:
         self.cfg, self.outputs, self.bias, self.layout = cfg, outputs, bias, layout
         self.spec, self.images, self.size = requantise, geometry.images, geometry.result
-        # ``part_size``: filters of a part, and its registers: the pixels of a lane.
-        self.ka, self.parts, self.part_size = ka, parts, cfg.threads // ka
+        # ``part_size``: filters of a part; ``registers``: those of a part, the pixels of a lane.
+        self.ka, self.parts, self.part_size, self.registers = ka, parts, cfg.threads // ka, cfg.threads // ka
         self.steps = None if requantise is None else RequantiseSteps.of(requantise)
         self.dtype = np.dtype(np.int32 if requantise is None else requantise.dtype)
         if requantise is not None:
@@ -78,9 +80,13 @@ class OutputTile:
         else:
             self.pixel_pitch = item * planes.vector
         self.planes = planes
-        self.pixel_bytes = item * threads if self.pixel_rows else self.pixel_pitch        # of a pixel in a block of the staging area
+        filters = round_up(item * parts * self.part_size, BANK_BYTES)
+        self.pixel_bytes = filters if self.pixel_rows else self.pixel_pitch        # of a pixel in a block of the staging area
         # Pixels that lanes store at once begin in different banks.
-        self.stage_pitch = self.pixel_bytes + (2 * BANK_BYTES if ka > 1 and item == 4 else 0)
+        self.stage_pitch = self.pixel_bytes + (2 * BANK_BYTES if parts > 1 and item == 4 else 0)
+        # Pixels of the result lie together, without other filters between them.
+        self.contiguous = (layout.channels_last and self.stage_pitch == self.pixel_pitch and outputs <= parts * self.part_size
+                           and self.pixel_pitch.bit_count() == 1)
         # Blocks of channels begin in different banks.
         self.block_pitch = threads * self.stage_pitch + (0 if self.pixel_rows else max(self.pixel_bytes, BANK_BYTES))
         self.nbytes = round_up(self.block_pitch * (1 if self.pixel_rows else threads // planes.vector), ROW_BYTES)
@@ -89,9 +95,20 @@ class OutputTile:
         self.packs_pixels = requantise is not None and self.pixel_bytes == 1
 
     @property
+    def tile_step(self) -> int:
+        """Numbers of pixels of a tile are multiples of this: those of the registers that are stored together."""
+        return BANK_BYTES if self.packs_pixels else 4 * self.ka
+
+    def of(self, pixels: int) -> Self:
+        """The same with ``pixels`` pixels, a multiple of ``tile_step``."""
+        smaller = copy(self)
+        smaller.registers = pixels // self.ka
+        return smaller
+
+    @property
     def cycles(self) -> float:
         """Cycles of the thread unit for a tile, roughly."""
-        words = self.parts * self.part_size * (1 if self.spec is None else 0.25)
+        words = self.parts * self.registers * (1 if self.spec is None else 0.25)
         if self.ka > 1:
             return self.cfg.thread_groups * words * (_STORE_WORD + (2 + _REQUANT if self.spec is not None else 2 * self.bias))
         store = _STORE_BLOCK / 4 if self.pixel_bytes == self.dtype.itemsize else _STORE_WORD
@@ -160,7 +177,7 @@ class OutputTile:
             return
         order, earlier = ".g" if self.ka > 1 else ".t", ""
         for part in range(self.parts):
-            for register in range(0, self.part_size, 1 if self.steps is None else 4):
+            for register in range(0, self.registers, 1 if self.steps is None else 4):
                 number = first + part * self.part_size + register
                 place = start + part * self.part_size * self.dtype.itemsize + register * self.ka * self.stage_pitch
                 if self.steps is None:
@@ -175,7 +192,7 @@ class OutputTile:
     def _stores_of_planes(self, first: int, address: str, start: int, pair: int, packed: int) -> Iterator[str]:
         """``stores`` where the pixels of a filter are neighbours: 16 bytes at a time."""
         earlier = ""
-        for quad in range(self.cfg.threads // 4):
+        for quad in range(self.registers // 4):
             register = first + 4 * quad
             if self.steps is None:
                 yield from self._biased(register, 4, pair)
