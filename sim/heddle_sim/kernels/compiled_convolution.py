@@ -43,7 +43,8 @@ _SLOTS = 4                                  # of chunks of weights in shared mem
 _SLABS, _WEIGHTS, _TABLE = (0, 1), (2, 3, 4, 5), 6      # barriers
 # Cycles of the cost model, as measured on ``base``.
 _START, _LOAD = 500, 4                      # of a run; of a word of weights
-_TILE, _BAND, _CONTENDED = 20, 70, 180     # of a tile beside its stores; between two bands; of a tile of planes
+_TILE, _BAND, _CONTENDED, _LATENCY = 20, 20, 180, 100       # of a tile beside its stores; between two bands; of a tile of planes; of a copy
+_STEPS, _ISSUE, _COPY = 8, 110, 600         # of a tile beside its steps; of the instructions of a tile; of the copy of some weights
 _FIRST_STORES = 4                           # of a tile, for the thread unit to work on while other instructions are issued
 _WRAP = (1 << OFFSET_BITS) - 1
 _ENTRIES, _BASES, _LOCAL = (0, 3, 4, 5), 1, 2       # segments: the band for each group, bases of its pixels, all of shared memory
@@ -177,6 +178,12 @@ class CompiledConvolutionKernel(Kernel):
         self.output, self.tile = whole.of(best), best
         self._place()
 
+    @property
+    def early(self) -> bool:
+        """Whether the second weights are copied before the first tile: ``mm`` of a tile is too short to hide a copy, which is worth to wait
+        until the threads have read the first ones."""
+        return self.tile * self.parts * self.steps / self.problem.ka < _COPY
+
     def _cycles(self, rows: int) -> float:
         """Expected cycles with bands of ``rows`` rows: the start, and the longest of ``mm``, stores, and copies on the bus."""
         shape, cfg = self.problem.geometry, self.cfg
@@ -186,13 +193,16 @@ class CompiledConvolutionKernel(Kernel):
         # The elements of a word that lie in planes of their own take all banks in each step; stores and copies of results wait for them.
         shared = _CONTENDED if self.planes.vector == 1 and shape.group_channels > 1 else 0
         steps = self.parts * self.steps / self.problem.ka       # of a pixel
-        of_band = (tiles * max(self.tile * steps + shared, store + _TILE)
-                   + (max(ragged * steps + shared, store + _TILE) if ragged else 0))
+        least = max(store + _TILE, _ISSUE)
+        of_band = (tiles * max(self.tile * steps + shared + _STEPS, least)
+                   + (max(ragged * steps + shared + _STEPS, least) if ragged else 0))
         copied = self._slab_bytes(rows) / cfg.axi_bytes
+        if bands > 1:       # the next band is copied behind the stores of the tile before
+            of_band = max(of_band, store + copied + _LATENCY) + _BAND
         weights = self.filter_tiles * cfg.threads * self.weight_pitch / cfg.axi_bytes
         bus = weights + (copied * bands * self.filter_tiles if bands > 1 else 0)
         start = copied + self.words * _LOAD + self.entry_count / 2 + _START
-        return start + max(self.filter_tiles * (bands * of_band + (_BAND * bands if bands > 1 else 0)), bus) + store
+        return start + max(self.filter_tiles * bands * of_band, bus) + store
 
     @staticmethod
     def _check_features(cfg: Config) -> None:
@@ -397,7 +407,8 @@ class CompiledConvolutionKernel(Kernel):
         text = self.text
         if self.halves:
             self._load_weights(False)
-            self._copy_ahead()
+            if self.early:
+                self._copy_ahead()
             text("    umov {load}, 1")
         text("filter:")
         if not self.halves:
@@ -491,6 +502,10 @@ class CompiledConvolutionKernel(Kernel):
         text = self.text
         text("    usetp.eq up2, {load}, 0", "    @up2 bra loaded", "    umov {load}, 0", "    usetp.le up2, {filters}, 1",
              "    @up2 bra loaded")
+        if not self.early:
+            text(f"    usetp.lt up2, {{filters}}, {self.filter_tiles}", "    @up2 bra ahead")
+            self._copy_ahead()
+            text("ahead:")
         text.select(("up4",), lambda half: self._load_weights(not half))
         text("loaded:")
 
@@ -504,9 +519,9 @@ class CompiledConvolutionKernel(Kernel):
         text, threads, planes = self.text, self.cfg.threads, self.output.planes
         if self.halves:
             text("    uxor {half}, {half}, 1", "    usetp.ne up4, {half}, 0", "    umov {load}, 1",
-                 "    usetp.le up2, {filters}, 1", "    @up2 bra ahead")
+                 "    usetp.le up2, {filters}, 1", "    @up2 bra last_filters")
             self._copy_ahead()
-            text("ahead:")
+            text("last_filters:")
         else:
             self._copy_ahead()
         if self.output.has_channels:
