@@ -4,8 +4,9 @@ Lanes hold filters, columns are pixels. A band of rows of x lies in shared memor
 base address of pixel n in its offset register. With the list of offsets that all threads share, ``mm`` reads the elements of its window
 where they are. The sums of a tile, ``threads`` filters by up to ``threads`` pixels, are stored while ``mm`` works on the next tile.
 
-Loops, from outside: filters, bands, tiles of pixels. The weights of a tile of filters come chunk by chunk into the factor registers, the
-registers of a chunk as soon as ``mm`` has ended with them. Bands come to two places in turn, where one does not hold all of x.
+Loops, from outside: filters, bands, tiles of pixels. The weights of the next filters come to the other half of the factor registers behind
+the first tile. Where a half is too small the first tile of some filters loads them, some chunks in front of their ``mm``, while those
+before are multiplied. Bands come to two places in turn, where one does not hold all of x.
 """
 
 from __future__ import annotations
@@ -95,8 +96,9 @@ class CompiledConvolutionKernel(Kernel):
     ``table`` of the kernel with the weights behind it, ``c`` the first plane of the result.
 
     Uniform predicates: up0 parity of the tile, up1 parity of the band, up2 scratch, up3 a tile waits to be stored, up4 half of the factor
-    registers, up5 a tile waits to be sent. Thread predicate p1: columns of the tile. ``whole``: with 1 and 3 one band has all rows, from 2
-    on the weights have one place. Raises ``ValueError`` for what the method cannot do, ``Unfit`` where shared memory has no room.
+    registers, or weights are to be loaded, up5 a tile waits to be sent. Thread predicate p1: columns of the tile. ``whole``: an odd one:
+    one band has all rows; from 2 on the weights have one place; from 4 on they are loaded in front of the first tile. Raises
+    ``ValueError`` for what the method cannot do, ``Unfit`` where shared memory has no room.
     """
 
     def __init__(self, cfg: Config, problem: CompiledConvolutionProblem, whole: int = 0) -> None:
@@ -143,6 +145,8 @@ class CompiledConvolutionKernel(Kernel):
         # Two halves of the factor registers, each of whole granules.
         self.half_words = (TOKEN_GRANULES // 2 - 1) * granule
         self.halves = whole < 2 and self.filter_tiles > 1 and self.words <= self.half_words
+        # Chunks of weights that are loaded together, each in front of its ``mm``; none: all in front of the first tile.
+        self.together = max(granule // MAX_SLICES, 1) if not self.halves and whole < 4 and self.filter_tiles > 1 else 0
         self.output = OutputTile(cfg, shape, layout, problem.outputs, problem.bias or problem.zero_point != 0, problem.requantise,
                                  problem.ka, self.parts)
         self.tile = threads
@@ -153,7 +157,7 @@ class CompiledConvolutionKernel(Kernel):
     @classmethod
     def cuts(cls, cfg: Config, problem: CompiledConvolutionProblem) -> Iterator[Self]:
         """The fastest, and then those whose programs are shorter."""
-        for whole in range(4):
+        for whole in range(6):
             try:
                 yield cls(cfg, problem, whole)
             except Unfit:
@@ -411,13 +415,15 @@ class CompiledConvolutionKernel(Kernel):
                 self._copy_ahead()
             text("    umov {load}, 1")
         text("filter:")
-        if not self.halves:
+        if self.together:
+            text("    usetp.eq up4, {x}, {x}", "    umov {load}, 1")
+        elif not self.halves:
             self._load_weights(False)
         text(f"    umov {{bands}}, {self.bands}", f"    umov {{left}}, {self.pixels}", "    umov {row_y}, {first_y}", "band:")
         self._begin_band()
         text("tile:")
         text.select(("up0", *["up4"] * self.halves), self._tile)
-        if self.halves:
+        if self.halves or self.together:
             self._load_next()
         text("    usetp.gt up2, {tile_left}, 0", "    @up2 bra tile", "    uxor {parity}, {parity}, 1", "    usetp.ne up1, {parity}, 0",
              "    usub {bands}, {bands}, 1", "    usetp.gt up2, {bands}, 0", "    @up2 bra band", "    usub {filters}, {filters}, 1",
@@ -427,6 +433,9 @@ class CompiledConvolutionKernel(Kernel):
         text.select(("up0",), lambda parity: self._store(not parity))
         self._send(0)
         text("    halt")
+        if self.together:
+            for number in range(0, len(self.chunks), self.together):
+                self._load_together(number)
         return [text]
 
     def _place_of(self, parity: bool) -> int:
@@ -486,22 +495,37 @@ class CompiledConvolutionKernel(Kernel):
 
     def _load_weights(self, half: bool) -> None:
         """All chunks of the filters, each when it has come; the copy three chunks ahead goes where the chunk before has been read."""
-        for number, words in enumerate(self.chunks):
-            loads = words * self.cfg.dot // BANK_BYTES
-            slot, first = number % _SLOTS, self._factors(number * MAX_SLICES, half)
-            self.text(f"    barrier.wait b{_WEIGHTS[slot]}",
-                      *(f"    ld.v4 r{first + 4 * part}, ur{_LOCAL}:r{self.weight_place}:{self.slots[slot] + BANK_BYTES * part}"
-                        for part in range(loads)))
-            if number + _SLOTS - 1 < len(self.chunks):
-                if number:
-                    self.text(f"    wait_thread {loads}")
-                self._copy_chunk(number + _SLOTS - 1)
+        for number in range(len(self.chunks)):
+            self._load_chunk(number, half)
+
+    def _load_chunk(self, number: int, half: bool) -> None:
+        loads = self.chunks[number] * self.cfg.dot // BANK_BYTES
+        slot, first = number % _SLOTS, self._factors(number * MAX_SLICES, half)
+        self.text(f"    barrier.wait b{_WEIGHTS[slot]}",
+                  *(f"    ld.v4 r{first + 4 * part}, ur{_LOCAL}:r{self.weight_place}:{self.slots[slot] + BANK_BYTES * part}"
+                    for part in range(loads)))
+        if number + _SLOTS - 1 < len(self.chunks):
+            if number:
+                self.text(f"    wait_thread {loads}")
+            self._copy_chunk(number + _SLOTS - 1)
+
+    def _load_together(self, first: int) -> None:
+        """``together`` chunks from ``first`` on, for the first tile of some filters, which goes on behind it."""
+        self.text(f"load_{first}:")
+        for number in range(first, min(first + self.together, len(self.chunks))):
+            self._load_chunk(number, False)
+        self.text(f"    @up0 bra loaded_{first}_1", f"    bra loaded_{first}_0")
 
     def _load_next(self) -> None:
-        """Behind the first tile of some filters: the weights of the next ones come to the other half of the factor registers."""
+        """Behind the first tile of some filters: the weights of the next ones come to the other half of the factor registers, or the first
+        of them to shared memory."""
         text = self.text
         text("    usetp.eq up2, {load}, 0", "    @up2 bra loaded", "    umov {load}, 0", "    usetp.le up2, {filters}, 1",
              "    @up2 bra loaded")
+        if self.together:
+            self._copy_ahead()
+            text("loaded:")
+            return
         if not self.early:
             text(f"    usetp.lt up2, {{filters}}, {self.filter_tiles}", "    @up2 bra ahead")
             self._copy_ahead()
@@ -522,7 +546,7 @@ class CompiledConvolutionKernel(Kernel):
                  "    usetp.le up2, {filters}, 1", "    @up2 bra last_filters")
             self._copy_ahead()
             text("last_filters:")
-        else:
+        elif not self.together:
             self._copy_ahead()
         if self.output.has_channels:
             text("    umov {fresh}, 1")
@@ -586,13 +610,20 @@ class CompiledConvolutionKernel(Kernel):
         text, threads, offset = self.text, self.cfg.threads, self.offsets[parity]
         kind, step = ("ow", MAX_SLICES) if self.by_word else ("ob", MAX_SLICES * self.cfg.dot)
         merge = f".ka{self.problem.ka}i" if self.problem.ka > 1 else ""
+        begun = 0       # chunks that are loaded
         for part, name in zip(range(self.parts), ("entry", "entry_1", "entry_2", "entry_3")):
             product = parity * threads + part * self.output.part_size
             for number, words in enumerate(self.chunk_steps):
-                first = self._factors(part * self.group_words + number * MAX_SLICES, half)
+                word = part * self.group_words + number * MAX_SLICES
+                first = self._factors(word, half)
+                while self.together and begun * MAX_SLICES < word + words:
+                    text(f"    @up4 bra load_{begun}", f"loaded_{begun}_{int(parity)}:")
+                    begun += self.together
                 text(f"    umov {{{name}}}, {self.table}" if not number else f"    uadd {{{name}}}, {{{name}}}, {step << OFFSET_BITS}",
                      f"    @p1 mm8{merge}{self._signs()}.k{words}.{kind}{'' if number else '.z'} r{product}, "
                      f"ur{_ENTRIES[part]}:rf{offset}:0, r{first}")
+        if self.together:
+            text("    usetp.ne up4, {x}, {x}")
         last, stored = text.label("last_of_band"), text.label("stored")
         text("    umov {this_left}, {tile_left}", f"    usub {{tile_left}}, {{tile_left}}, {self.tile}",
              "    usetp.le up2, {tile_left}, 0", f"    @up2 bra {last}")
