@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from heddle.config import Config
+from heddle.config import Config, ConfigError
 
 from ..compiled.geometry import Geometry
 from ..compiled.layout import ImageLayout
@@ -40,14 +40,18 @@ def _text(pair: tuple[int, int]) -> int | str:
 
 def conv_row(device: Device, layer: Layer, seed: int, check: bool, method: str = "im2col", requantise: bool = False) -> dict[str, Any]:
     """A benchmark row of one image, with fewer rows where it has over ``MOST_MACS`` (``scale``: rows of rows). ``bound``: useful part of
-    what the lanes multiply when they never wait, with tiles and words that are not full. Raises ``CommandFailed`` when the result differs
-    from numpy's."""
+    what the lanes multiply when they never wait, with tiles and words that are not full. ``why_not``: why the configuration cannot compute
+    the layer, which then has no cycles. Raises ``CommandFailed`` when the result differs from numpy's."""
     geometry = _scaled_to(MOST_MACS, layer)
-    figures = _measured(device, geometry, ImageLayout("NHWC"), method, seed, check, requantise)
+    try:
+        figures = _measured(device, geometry, ImageLayout("NHWC"), method, seed, check, requantise)
+        figures["bound"] = _bound(device.cfg, geometry, method)
+    except ConfigError as error:
+        figures = {"cycles": None, "macs": geometry.macs, "utilization": None, "bound": None, "checked": False, "why_not": str(error)}
     return {"image": "x".join(map(str, (*geometry.size, geometry.channels))), "filters": "x".join(map(str, layer.filters)),
             "pad": _text(layer.pad), "stride": _text(layer.stride), "group": layer.group, "method": method,
             "result": "int8" if requantise else "int32", "scale": f"{geometry.size[0]} of {layer.image[0]}",
-            "bound": _bound(device.cfg, geometry, method), "seed": seed, "simulator": device.simulator} | figures
+            "seed": seed, "simulator": device.simulator} | figures
 
 
 def _measured(device: Device, geometry: Geometry, layout: ImageLayout, method: str, seed: int, check: bool,
@@ -109,3 +113,6 @@ def _bound(cfg: Config, geometry: Geometry, method: str) -> float:
 def print_conv(options: argparse.Namespace, cfg: Config, rows: list[dict[str, Any]]) -> None:
     print_rows(options, "conv", cfg.name, rows, dict.fromkeys(
         ("image", "filters", "pad", "stride", "group", "method", "result", "scale", "cycles", "macs", "utilization", "bound", "checked")))
+    for row in rows:
+        if "why_not" in row and not options.json:
+            print(f"{row['image']}, {row['filters']}: {row['why_not']}")

@@ -14,6 +14,7 @@ from ..compiled.layout import ImageLayout
 from ..golden.requantise import Requantise
 from ..kernels.compiled_convolution import CompiledConvolutionKernel, CompiledConvolutionProblem
 from ..kernels.compiled_groups import expanded_weights, merged_groups, runs_of
+from ..kernels.parts.fitting import fitted
 from ..kernels.planner import plan
 from ..kernels.problem import Elements, Operands
 from .execution import execute
@@ -36,16 +37,17 @@ def compiled_convolution(device: Host, x: np.ndarray, w: np.ndarray, geometry: G
     parts, runs = [], []
     wide_range = w.dtype.itemsize > 1
     elements = Elements(1, x.dtype.kind == "i", True) if wide_range else Elements.of(x, w)
-    whole = merged_groups(device.cfg, CompiledConvolutionProblem(
-        geometry, layout, 0, elements, zero_point, bias is not None, requantise=requantise, addends=1 + wide_range))
+    problem = CompiledConvolutionProblem(geometry, layout, 0, elements, zero_point, bias is not None, requantise=requantise,
+                                         addends=1 + wide_range)
+    whole = fitted(device.cfg, problem.name, lambda cfg: merged_groups(cfg, problem))
     wide, geometry = expanded_weights(w, geometry.group, whole), whole.geometry
     if whole.filled:
         x = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, whole.filled)])
-    for problem in runs_of(whole):
-        mine = slice((problem.group or 0) * problem.outputs, ((problem.group or 0) + 1) * problem.outputs)
-        kernel = cast(CompiledConvolutionKernel, plan(device.cfg, problem))
+    for run in runs_of(whole):
+        mine = slice((run.group or 0) * run.outputs, ((run.group or 0) + 1) * run.outputs)
+        kernel = cast(CompiledConvolutionKernel, plan(device.cfg, run))
         y, stats = _group(device, kernel, x, wide[mine], None if bias is None else bias[mine], geometry)
-        parts.append(layout.to_channels_last(y, problem.outputs))
+        parts.append(layout.to_channels_last(y, run.outputs))
         runs += stats
     return layout.from_channels_last(np.concatenate(parts, axis=-1)), reduce(add, runs)
 

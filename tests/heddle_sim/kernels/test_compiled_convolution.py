@@ -142,6 +142,13 @@ def test_what_cannot_run_is_refused_by_name(config, changes, channels, options, 
     assert str(error.value).startswith(says)
 
 
+def test_rows_that_shared_memory_does_not_hold_are_refused_by_name():
+    x, w = np.ones((1, 20, 900, 64), np.int8), np.ones((2, 64, 3, 3), np.int8)
+    with Device("base", "golden", memory_bytes=1 << 22) as device, pytest.raises(ValueError) as error:
+        device.conv(x, w, pads=1, layout="NHWC", method="compiled")
+    assert str(error.value) == "shared_memory_kib must be at least 512 for a compiled convolution with threads = 32, dot = 8, not 128"
+
+
 def test_elements_out_of_memory_are_an_error_of_the_hardware(hardware):
     """A table that leads out of shared memory stops with the address; nothing hangs, the device works afterwards."""
     shape, layout = Geometry(1, (4, 4), 4, 4, (1, 1), ((0, 0),) * 2, (1, 1), (1, 1)), ImageLayout("NHWC")
