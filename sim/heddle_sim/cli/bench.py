@@ -169,6 +169,8 @@ def _conv(options: argparse.Namespace, cfg: Config) -> None:
                 rows.append({"suite": options.suite} | conv_row(device, shape, options.seed, not options.no_check, method,
                                                                 options.requantise))
                 progress.step()
+    if all("why_not" in row for row in rows):
+        raise UsageError(rows[0]["why_not"])
     rows += [total_row(cfg, [row for row in rows if row["method"] == method]) for method in methods if options.suite == "mobilenet"]
     print_conv(options, cfg, rows)
 

@@ -7,7 +7,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from heddle.config import Config, ConfigError
+from heddle.config import Config
+from heddle.errors import UsageError
 
 from ..compiled.geometry import Geometry
 from ..compiled.layout import ImageLayout
@@ -46,7 +47,7 @@ def conv_row(device: Device, layer: Layer, seed: int, check: bool, method: str =
     try:
         figures = _measured(device, geometry, ImageLayout("NHWC"), method, seed, check, requantise)
         figures["bound"] = _bound(device.cfg, geometry, method)
-    except ConfigError as error:
+    except UsageError as error:
         figures = {"cycles": None, "macs": geometry.macs, "utilization": None, "bound": None, "checked": False, "why_not": str(error)}
     return {"image": "x".join(map(str, (*geometry.size, geometry.channels))), "filters": "x".join(map(str, layer.filters)),
             "pad": _text(layer.pad), "stride": _text(layer.stride), "group": layer.group, "method": method,

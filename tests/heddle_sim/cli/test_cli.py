@@ -6,6 +6,8 @@ import pytest
 from heddle import load_config
 from heddle.config import preset_names
 from heddle.isa.counter_table import BREAKDOWN
+from heddle_sim.cli.bench_conv import conv_row
+from heddle_sim.cli.convolution_suites import Layer
 from heddle_sim.device import Device
 from heddle_verif.command_line import answer, call
 
@@ -239,6 +241,19 @@ def test_bench_conv_of_a_network_without_cycles(capsys):
     rows = answer(capsys, "bench", "conv", "--suite", "mobilenet", "--requantise", "--config", "base", "--simulator", "golden")["rows"]
     assert len(rows) == 28 and rows[-1]["image"] == "all layers" and rows[-1]["cycles"] is None
     assert rows[-1]["macs"] == sum(row["macs"] for row in rows[:-1]) == 7_489_152
+
+
+def test_rows_of_layers_that_do_not_fit():
+    """A suite goes on; the row says which parameter must be what."""
+    with Device("base", "golden", memory_bytes=1 << 22) as device:
+        row = conv_row(device, Layer((40, 175, 128), (128, 3, 3), (1, 1), (1, 1)), 0, True, "compiled", True)
+    assert row["cycles"] is None and not row["checked"]
+    assert row["why_not"].startswith("shared_memory_kib must be at least 256 for a compiled convolution")
+
+
+def test_a_method_that_no_layer_can_take_is_an_error(capsys):
+    code, out, err = call(capsys, "bench", "conv", "--quick", "--requantise", *GOLDEN)
+    assert code == 2 and not out and "configuration tiny must have output_stage for requantise" in err
 
 
 def test_bench_conv(capsys):
