@@ -37,3 +37,10 @@ def test_broken_unit_is_refuted():
     results = [still_proved(PROOFS["queue_3"], mutant) for mutant in mutants(PROOFS["queue_3"], 4)]
     assert len(results) == 4
     assert results.count(False) >= 3
+
+
+@pytest.mark.nightly
+def test_broken_memory_is_refuted():
+    """Mutants leave out what the memory holds after configuration, which must be constant."""
+    results = [still_proved(PROOFS["offset_memory_8"], mutant) for mutant in mutants(PROOFS["offset_memory_8"], 12)]
+    assert results == [False] * 11

@@ -8,6 +8,7 @@ from .addresses import ExtentSpec, RequestRangeSpec
 from .arbiter import GlobalArbiterSpec
 from .axi_master import AxiMasterSpec
 from .bank_port import BankPortSpec, SharedMemorySpec
+from .compiled_offsets import AddressGeneratorSpec, OffsetMemorySpec
 from .copies import BurstGeneratorSpec, RowExpanderSpec
 from .dispatch import DispatchSpec
 from .l2 import LookupSpec, PendingWritesSpec
@@ -30,6 +31,8 @@ _TOKENS = "no granule held by both units, instructions in flight are not lost"
 _SHARED = "each request is answered once, in order, within a bound of cycles, "
 _WRITES = "requests join without loss, each has its acknowledgement, stream rules"
 _CONTENTS = "a read sees what was acknowledged before it"
+_ENTRIES = "entries are those written last, beyond where there are none, "
+_ADDRESSES = "words in the order of their groups, each once, at the address of their entry; the first error, after it only the end, "
 _ARBITER = "stream rules, order of write data, routing of answers"
 
 PROOFS = {proof.name: proof for proof in (
@@ -110,6 +113,17 @@ PROOFS = {proof.name: proof for proof in (
           bounded=5, cover=12, unbounded="pdr"),
     Proof(name="output_writer_bus", make=lambda: OutputWriterSpec(1), says="the same with one bus for writes", bounded=5, cover=12,
           unbounded="pdr"),
+    Proof(name="offset_memory", make=lambda: OffsetMemorySpec(4, 4), says=_ENTRIES + "dot 4, also by byte", bounded=4, cover=5,
+          unbounded="pdr"),
+    Proof(name="offset_memory_8", make=lambda: OffsetMemorySpec(8, 8), says=_ENTRIES + "dot 8, also by byte", bounded=4, cover=5,
+          unbounded="pdr"),
+    Proof(name="offset_memory_16", make=lambda: OffsetMemorySpec(16, 4), says=_ENTRIES + "dot 16", bounded=3, cover=5, unbounded="pdr"),
+    Proof(name="address_generator_1", make=lambda: AddressGeneratorSpec(1), says=_ADDRESSES + "1 fetch slot", bounded=3, cover=6,
+          unbounded="pdr"),
+    Proof(name="address_generator_2", make=lambda: AddressGeneratorSpec(2), says=_ADDRESSES + "2 fetch slots", bounded=4, cover=6,
+          unbounded="pdr"),
+    Proof(name="address_generator_4", make=lambda: AddressGeneratorSpec(4), says=_ADDRESSES + "4 fetch slots, also by byte", bounded=3,
+          cover=6, unbounded="pdr"),
     Proof(name="run_control", make=RunControlSpec, says="one run a doorbell, every run ends, the first error is kept", bounded=8,
           cover=20, unbounded="pdr"),
     Proof(name="run_control_2", make=lambda: RunControlSpec(2), says="the same with two cores", bounded=8, cover=20, unbounded="pdr"),

@@ -5,6 +5,7 @@ mutants; property-directed reachability has to refute the specification. A mutan
 the unit can do, or something that the proof does not look at.
 """
 
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -19,10 +20,14 @@ __all__ = ["main", "mutants", "still_proved"]
 
 
 def mutants(proof, count, seed=1):
-    """Yosys commands, each of which breaks one cell of the unit."""
-    commands = ["hierarchy -check -top top", "proc", "opt_clean", f"mutate -list {count} -seed {seed} -o mutants.txt top.*"]
-    text = run_yosys(emit_rtlil(proof.make(), "top"), commands, outputs=["mutants.txt"], timeout_s=300)["mutants.txt"]
-    return [line for line in text.splitlines() if line.startswith("mutate ")]
+    """Yosys commands, each of which breaks one cell of the unit; at most ``count``."""
+    commands = ["hierarchy -check -top top", "proc", "opt_clean", f"mutate -list {count} -seed {seed} -o mutants.txt top.*",
+                "tee -o contents.txt select -list t:$meminit*"]
+    texts = run_yosys(emit_rtlil(proof.make(), "top"), commands, outputs=["mutants.txt", "contents.txt"], timeout_s=300)
+    # What a memory holds after configuration has to be constant.
+    contents = {tuple(line.split("/", 1)) for line in texts["contents.txt"].splitlines()}
+    lines = [line for line in texts["mutants.txt"].splitlines() if line.startswith("mutate ")]
+    return [line for line in lines if tuple(re.search(r"-module (\S+) -cell (\S+)", line).groups()) not in contents]
 
 
 def still_proved(proof, mutant):
