@@ -1,0 +1,355 @@
+"""Plan of a convolution by compiled offsets: features, sizes, expected cycles, places in shared memory, tables and weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
+from typing import Self
+
+import numpy as np
+from heddle.config import Config
+from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, ROW_BYTES, TOKEN_GRANULES
+from heddle.errors import UsageError
+from heddle.isa.compiled_offsets import ALWAYS as NO_MASK_BIT
+from heddle.isa.compiled_offsets import MASK_BITS, OFFSET_BITS, POSITIONS
+
+from ..compiled.geometry import Geometry
+from ..compiled.layout import ImageLayout, ImageStrides
+from ..compiled.representation import ALWAYS, Representation, compile_convolution
+from ..golden.requantise import Requantise
+from .kernel import Kernel
+from .parts.fitting import Region, Unfit, check_regions
+from .parts.output_tile import OutputTile
+from .parts.planes import Planes
+from .parts.tiling import MAX_SLICES, round_up
+from .problem import Elements, Problem
+
+__all__ = ["CHUNK_SLOTS", "CompiledConvolutionPlan", "CompiledConvolutionProblem"]
+
+CHUNK_SLOTS = 4             # of chunks of weights in shared memory
+# Cycles of the cost model, as measured on ``base``.
+_START, _LOAD = 500, 4                      # of a run; of a word of weights
+_TILE, _BAND, _CONTENDED, _LATENCY = 20, 20, 180, 100       # of a tile beside its stores; between two bands; of a tile of planes; of a copy
+_STEPS, _ISSUE, _COPY = 8, 110, 600         # of a tile beside its steps; of the instructions of a tile; of the copy of some weights
+_WRAP = (1 << OFFSET_BITS) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledConvolutionProblem(Problem):
+    """Convolution of one image and one group of channels, or all of them: y of x minus ``zero_point`` and of w, integers of 8 bits.
+
+    ``geometry``: of all images with all channels. ``group``: number of the group; None: each tile of filters has a group of its own.
+    ``zero_point``: what the padding reads as. ``bias``: each filter has one. ``requantise``: what becomes of the sums of this group;
+    without it y is int32, modulo 2**32. ``merged``: groups that are one here, with zeros between them. ``addends``: filters are the
+    sum of one or two of 8 bits. ``ka``: pixels that ``mm`` multiplies at once; with more than one a group has ``dot`` channels and
+    ``threads`` / ``ka`` filters, and a tile of filters has up to ``ka`` groups, each with an ``mm`` of its own. ``filled``: how many
+    of the channels are zeros, which make the others a word.
+    """
+
+    geometry: Geometry
+    layout: ImageLayout
+    group: int | None = 0
+    elements: Elements = Elements()
+    zero_point: int = 0
+    bias: bool = False
+    requantise: Requantise | None = None
+    merged: int = 1
+    addends: int = 1
+    ka: int = 1
+    filled: int = 0
+
+    @property
+    def name(self) -> str:
+        return "a compiled convolution"
+
+    @property
+    def outputs(self) -> int:
+        """Filters of the group, or of all."""
+        return self.geometry.outputs // (1 if self.group is None else self.geometry.group)
+
+    @property
+    def macs(self) -> int:
+        """Of one image, without the zeros between ``merged`` groups and those that fill a word."""
+        macs = self.geometry.macs // self.geometry.channels * (self.geometry.channels - self.filled)
+        return macs // self.merged // self.geometry.images // (1 if self.group is None else self.geometry.group)
+
+
+class CompiledConvolutionPlan(Kernel):
+    """What a ``CompiledConvolutionProblem`` takes of a configuration, how it is cut, and its operands; the program is the kernel's.
+
+    ``whole``: an odd one: one band has all rows; from 2 on the weights have one place; from 4 on they are loaded in front of the first
+    tile. Raises ``ValueError`` for what the method cannot do, ``Unfit`` where shared memory has no room.
+    """
+
+    def __init__(self, cfg: Config, problem: CompiledConvolutionProblem, whole: int = 0) -> None:
+        super().__init__(cfg, problem)
+        self._whole = whole
+        self._check_features(cfg)
+        shape, layout, threads = problem.geometry, problem.layout, cfg.threads
+        self.pixels = prod(shape.result)
+        self.planes = Planes.of(layout, shape.images, shape.channels, shape.size, 1)
+        first, last = 0, shape.channels - 1
+        if problem.group is not None:
+            first, last = problem.group * shape.group_channels, (problem.group + 1) * shape.group_channels - 1
+        self.first_plane = first // self.planes.vector
+        self.plane_count = last // self.planes.vector - self.first_plane + 1
+        # Rows that filters of one row leave out are not copied.
+        skips = layout.channels_last and shape.filter[0] == 1 and shape.padding[0] == (0, 0) and self.planes.row_bytes % BANK_BYTES == 0
+        self.row_step = shape.stride[0] if skips and self.planes.row_bytes % shape.stride[0] == 0 else 1
+        self.by_word = shape.group_channels % cfg.dot == 0 == first % cfg.dot and self.planes.vector % cfg.dot == 0
+        if not self.by_word and not cfg.byte_entries:
+            raise UsageError(f"channels of a group must be a multiple of {cfg.dot} with layout {layout.name} on {cfg.name} (fetch_words "
+                             f"and threads must be at least dot for others), not {shape.group_channels}")
+        elements = shape.group_channels * shape.positions * problem.addends
+        self.steps = -(-elements // cfg.dot)      # words that mm multiplies
+        self.group_words = round_up(self.steps, max(BANK_BYTES // cfg.dot, 1))
+        self.parts = min(problem.ka, shape.group) if problem.ka > 1 else 1          # groups of a tile of filters
+        self.words = self.group_words * self.parts
+        self.entry_count = round_up(self.group_words * (1 if self.by_word else cfg.dot), BANK_BYTES // 4)
+        granule = cfg.factor_words // TOKEN_GRANULES
+        for name, value, most in (("compiled_offsets", self.entry_count, cfg.compiled_offsets),
+                                  ("factor_words", self.words + 2 * granule, cfg.factor_words)):
+            if value > most:
+                raise UsageError(f"{name} must be at least {value} for {elements} elements of a filter with "
+                                 f"layout {layout.name}, not {most}")
+        if shape.masked_positions > MASK_BITS:
+            raise UsageError(f"padding must leave at most {MASK_BITS} filter positions that some pixel lacks, not {shape.masked_positions}")
+        # Places of the bases of pixels, in granules of their own.
+        self.offsets = [FIRST_FACTOR_REGISTER + (cfg.factor_words - parity * granule) * cfg.numbers_per_word - 1 for parity in range(2)]
+        # Words of neighbouring pixels lie in different banks, so that copies pass between them.
+        self.swizzle = ".128B" if cfg.copy_swizzles and self.by_word else ""
+        self.filter_tiles = -(-problem.outputs // threads)
+        self.chunks = [min(MAX_SLICES, self.words - start) for start in range(0, self.words, MAX_SLICES)]
+        self.chunk_steps = [min(MAX_SLICES, self.steps - start) for start in range(0, self.steps, MAX_SLICES)]
+        self.weight_pitch = self.words * cfg.dot
+        # Two halves of the factor registers, each of whole granules.
+        self.half_words = (TOKEN_GRANULES // 2 - 1) * granule
+        self.halves = whole < 2 and self.filter_tiles > 1 and self.words <= self.half_words
+        # Chunks of weights that are loaded together, each in front of its ``mm``; none: all in front of the first tile.
+        self.together = max(granule // MAX_SLICES, 1) if not self.halves and whole < 4 and self.filter_tiles > 1 else 0
+        self.output = OutputTile(cfg, shape, layout, problem.outputs, problem.bias or problem.zero_point != 0, problem.requantise,
+                                 problem.ka, self.parts)
+        self.tile = threads
+        self._place()
+        self._choose_tile()
+
+    @classmethod
+    def cuts(cls, cfg: Config, problem: CompiledConvolutionProblem) -> Iterator[Self]:
+        """The fastest, and then those whose programs are shorter."""
+        for whole in range(6):
+            try:
+                yield cls(cfg, problem, whole)
+            except Unfit:
+                if not whole:
+                    raise
+
+    @classmethod
+    def estimate(cls, cfg: Config, problem: CompiledConvolutionProblem) -> int:
+        """Cycles, roughly."""
+        kernel = cls(cfg, problem)
+        return int(kernel._cycles(kernel.rows))
+
+    def _choose_tile(self) -> None:
+        """Pixels of a tile: fewer than ``threads`` where that is faster, as of small images, whose last tile would be nearly empty."""
+        whole = self.output
+
+        def cycles(tile: int) -> float:
+            self.output, self.tile = whole.of(tile), tile
+            return self._cycles(self.rows)
+
+        best = min(range(self.cfg.threads, 0, -whole.tile_step), key=cycles)
+        self.output, self.tile = whole.of(best), best
+        self._place()
+
+    @property
+    def early(self) -> bool:
+        """Whether the second weights are copied before the first tile: ``mm`` of a tile is too short to hide a copy, which is worth to wait
+        until the threads have read the first ones."""
+        return self.tile * self.parts * self.steps / self.problem.ka < _COPY
+
+    def _cycles(self, rows: int) -> float:
+        """Expected cycles with bands of ``rows`` rows: the start, and the longest of ``mm``, stores, and copies on the bus."""
+        shape, cfg = self.problem.geometry, self.cfg
+        bands = -(-shape.result[0] // rows)
+        tiles, ragged = divmod(rows * prod(shape.result[1:]), self.tile)
+        store = self.output.cycles
+        # The elements of a word that lie in planes of their own take all banks in each step; stores and copies of results wait for them.
+        shared = _CONTENDED if self.planes.vector == 1 and shape.group_channels > 1 else 0
+        steps = self.parts * self.steps / self.problem.ka       # of a pixel
+        least = max(store + _TILE, _ISSUE)
+        of_band = (tiles * max(self.tile * steps + shared + _STEPS, least)
+                   + (max(ragged * steps + shared + _STEPS, least) if ragged else 0))
+        copied = self._slab_bytes(rows) / cfg.axi_bytes
+        if bands > 1:       # the next band is copied behind the stores of the tile before
+            of_band = max(of_band, store + copied + _LATENCY) + _BAND
+        weights = self.filter_tiles * cfg.threads * self.weight_pitch / cfg.axi_bytes
+        bus = weights + (copied * bands * self.filter_tiles if bands > 1 else 0)
+        start = copied + self.words * _LOAD + self.entry_count / 2 + _START
+        return start + max(self.filter_tiles * bands * of_band, bus) + store
+
+    @staticmethod
+    def _check_features(cfg: Config) -> None:
+        if not cfg.compiled_offsets:
+            raise UsageError(f"configuration {cfg.name} must have compiled_offsets for method \"compiled\", not 0")
+        if not cfg.tensors:
+            raise UsageError(f"configuration {cfg.name} must have tensors for method \"compiled\" (groups of stores)")
+        if cfg.cores > 1:
+            raise UsageError(f"cores must be 1 for method \"compiled\", not {cfg.cores}")
+
+    def _place(self) -> None:
+        """Shared memory, and the rows of a band."""
+        cfg, shape = self.cfg, self.problem.geometry
+        self.chunk_pitch = MAX_SLICES * cfg.dot + BANK_BYTES
+        self.slot_bytes = cfg.threads * self.chunk_pitch
+        # First the padding: a row, which no swizzle leaves. Then entries, places of the lanes, and their biases and multipliers.
+        self.places = ROW_BYTES + 4 * self.entry_count
+        self.channels = self.places + 4 * cfg.threads
+        self.table_bytes = self.channels + 8 * cfg.threads * self.parts * self.filter_tiles * self.output.has_channels
+        self.stages, slots = (0, self.output.nbytes), 2 * self.output.nbytes
+        self.slots = tuple(slots + number * self.slot_bytes for number in range(CHUNK_SLOTS))
+        self.table = round_up(slots + CHUNK_SLOTS * self.slot_bytes, ROW_BYTES)
+        self.slab = round_up(self.table + self.table_bytes, ROW_BYTES)
+        room = cfg.shared_bytes - self.slab
+        whole = shape.result[0]
+        fitting = [whole] if self._slab_bytes(whole) <= room else []
+        if not self._whole % 2:
+            fitting += [count for count in range(1, whole) if self._regular(count) and 2 * self._slab_bytes(count) <= room]
+        if not fitting:
+            raise Unfit("shared_memory_kib")
+        rows = min(fitting, key=self._cycles)
+        self.rows = rows
+        self.bands = -(-shape.result[0] // rows)
+        self.slab_bytes = self._slab_bytes(rows)
+        self.band_pixels = rows * prod(shape.result[1:])
+        self.band_tiles = -(-self.band_pixels // self.tile)
+        check_regions(cfg, [
+            *(Region(f"stage {number}", start, self.output.nbytes) for number, start in enumerate(self.stages)),
+            *(Region(f"slot {number}", start, self.slot_bytes) for number, start in enumerate(self.slots)),
+            Region("table", self.table, self.table_bytes), Region("slabs", self.slab, self.slab_bytes * min(self.bands, 2))])
+
+    def _regular(self, rows: int) -> bool:
+        """Whether bands of so many rows of the result begin at multiples of 16 bytes of x, and of y."""
+        shape = self.problem.geometry
+        return (rows * shape.stride[0] * self.planes.row_bytes % BANK_BYTES == 0
+                and rows * prod(shape.result[1:]) * self.output.pixel_pitch % BANK_BYTES == 0)
+
+    @property
+    def start(self) -> int:
+        """Bytes from the beginning of a plane of x to that of the first band, which may lie in front of it."""
+        shape = self.problem.geometry
+        return -shape.padding[0][0] * self.planes.row_bytes // BANK_BYTES * BANK_BYTES
+
+    @property
+    def group_step(self) -> int:
+        """Bytes from the channels of a tile of filters to those of the next one, where each has its own."""
+        shape, vector = self.problem.geometry, self.planes.vector
+        if self.problem.group is not None or shape.group == 1:
+            return 0
+        channels = shape.group_channels * self.parts
+        return channels if self.problem.layout.channels_last else channels // vector * self._piece_pitch(self.rows)
+
+    def _piece_bytes(self, rows: int) -> int:
+        """Of a plane of x that a band of ``rows`` rows of the result needs."""
+        shape = self.problem.geometry
+        if self.row_step > 1:
+            return rows * self.planes.row_bytes
+        inputs = (rows - 1) * shape.stride[0] + shape.reach[0] + 1
+        return round_up(inputs * self.planes.row_bytes + BANK_BYTES - 1, BANK_BYTES)
+
+    def _slab_bytes(self, rows: int) -> int:
+        return self._pieces_bytes(rows) + round_up(4 * self._base_count(rows), ROW_BYTES)
+
+    def _base_count(self, rows: int) -> int:
+        """Bases of a band: all threads load for its last tile."""
+        return round_up(rows * prod(self.problem.geometry.result[1:]), self.tile) - self.tile + self.cfg.threads
+
+    def _pieces_bytes(self, rows: int) -> int:
+        """Of all pieces of a band, whole rows of shared memory; the bases lie behind them."""
+        return round_up(self.plane_count * self._piece_pitch(rows), ROW_BYTES)
+
+    def _piece_pitch(self, rows: int) -> int:
+        """Planes lie an odd number of blocks apart, so that channels of neighbouring planes lie in different banks."""
+        blocks = self._piece_bytes(rows) // BANK_BYTES
+        return (blocks | 1) * BANK_BYTES
+
+    @cached_property
+    def representation(self) -> Representation:
+        """Addresses in the first place of bands."""
+        shape, problem = self.problem.geometry, self.problem
+        axes: list[int] = []
+        step = self.planes.vector
+        for count in reversed(shape.size):
+            axes.insert(0, step)
+            step *= count
+        axes[0] //= self.row_step
+        block = 0 if problem.layout.channels_last else self._piece_pitch(self.rows)
+        strides = ImageStrides(0, block, 1 if self.planes.vector > 1 else 0, tuple(axes), self.planes.vector)
+        order = "position" if self.by_word else "memory"
+        return compile_convolution(replace(shape, images=1), problem.layout, np.int8, order, strides, self.cfg.threads)
+
+    # -- operands ---------------------------------------------------------------------------
+
+    def bases(self) -> np.ndarray:
+        """Offset registers of the pixels, uint32 (bands, pixels of a band), relative to the place of the band."""
+        made = self.representation
+        table = np.zeros((self.bands, self._base_count(self.rows)), np.uint32)
+        for band in range(self.bands):
+            part = slice(band * self.band_pixels, min((band + 1) * self.band_pixels, self.pixels))
+            begin = self.start + band * self.rows * self.problem.geometry.stride[0] * self.planes.row_bytes // self.row_step
+            words = (made.bases[part] - begin) & _WRAP | made.masks[part] << OFFSET_BITS
+            table[band, :len(words)] = words
+        return table
+
+    def table_data(self) -> np.ndarray:
+        """Padding, entries and places of the lanes, uint8."""
+        made, cfg = self.representation, self.cfg
+        offsets = made.group_offsets(self.problem.group or 0) - self.first_plane * made.strides.block
+        step = cfg.dot if self.by_word else 1
+        if self.by_word:
+            whole = offsets.reshape(-1, cfg.dot)
+            assert (whole - whole[:, :1] == np.arange(cfg.dot)).all(), "a word must lie together"
+        bits = np.full((len(offsets) // step, POSITIONS), NO_MASK_BIT, np.int64)
+        given = made.mask_bits[::step]
+        bits[:, :given.shape[1]] = np.where(given == ALWAYS, NO_MASK_BIT, given)
+        entries = offsets[::step] & _WRAP
+        for number in range(POSITIONS):
+            entries = entries | bits[:, number] << OFFSET_BITS + 4 * number
+        entries = np.tile(entries, self.problem.addends)
+        table = np.full(self.entry_count, entries[-1], np.int64)        # surplus elements have weights of zero
+        table[:len(entries)] = entries
+        padding = np.full(ROW_BYTES, self.problem.zero_point & 0xFF, np.uint8)
+        return np.concatenate([padding, table.astype("<u4").view(np.uint8), self.output.places().astype("<u4").view(np.uint8)])
+
+    @property
+    def tail(self) -> int:
+        """Bytes behind the planes of x that copies of the last band read."""
+        return self._piece_bytes(self.rows) + self.problem.geometry.stride[0] * self.rows * self.planes.row_bytes
+
+    @property
+    def result_tail(self) -> int:
+        """Bytes behind the planes of the result that stores of the last tile reach."""
+        return BANK_BYTES
+
+    def parameters(self, w: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
+        """Table, channels and weights of the group, uint8; ``w`` (outputs, channels, positions…), ``bias`` int32 or None."""
+        parts = [self.table_data()]
+        if self.output.has_channels:
+            # What padding and x have too much, each element of a filter has: one sum for each filter.
+            excess = self.problem.zero_point * w.astype(np.int64).reshape(len(w), -1).sum(axis=1)
+            parts.append(self.output.channels((0 if bias is None else bias.astype(np.int64)) - excess).reshape(-1).view(np.uint8))
+        return np.concatenate([*parts, self.weights(w).reshape(-1)])
+
+    def weights(self, w: np.ndarray) -> np.ndarray:
+        """Filters of the group (outputs, channels, positions…) as rows in the order of the offsets, uint8."""
+        rest, addends = w.astype(np.int16), []
+        for _ in range(self.problem.addends - 1):
+            addends.append(np.clip(rest, -128, 127))
+            rest = rest - addends[-1]
+        arranged = np.concatenate([self.representation.arranged(part) for part in (*addends, rest)], axis=1).astype(np.uint8)
+        filters = np.zeros((self.filter_tiles * self.parts * self.output.part_size, self.group_words * self.cfg.dot), np.uint8)
+        filters[:len(w), :arranged.shape[1]] = arranged
+        # The filters of a lane, one of each part, lie one behind the other.
+        parts = filters.reshape(self.filter_tiles, self.parts, self.output.part_size, -1)[:, :, self.output.filter_of_lane]
+        return parts.transpose(0, 2, 1, 3).reshape(-1, self.weight_pitch)
