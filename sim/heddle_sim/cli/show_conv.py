@@ -109,9 +109,9 @@ def _compiled(cfg: Config, geometry: Geometry, layout: ImageLayout, requantise: 
         kernel = CompiledConvolutionKernel(cfg, problem)
     except (UsageError, Unfit) as error:
         return row | {"why_not": str(error) if isinstance(error, UsageError) else f"{error} is too small"}
-    tile = cfg.threads * kernel.parts * kernel.steps // problem.ka
-    decides = "stores" if kernel.output.cycles > tile else "products"
-    place = "beside the filters before them" if kernel.halves else "when those before them have left" if kernel.filter_tiles > 1 else "once"
+    tile, stores = kernel.tile * kernel.parts * kernel.steps // problem.ka, kernel.output.cycles(kernel.tile)
+    decides = "stores" if stores > tile else "products"
+    place = "beside the filters before them" if kernel.halves else "among the mm of their first tile" if kernel.together else "once"
     return row | {
         "cycles": expected_cycles(cfg, problem),
         "runs": geometry.images * len(runs_of(problem)),
@@ -120,8 +120,8 @@ def _compiled(cfg: Config, geometry: Geometry, layout: ImageLayout, requantise: 
         "lanes_of_a_filter": problem.ka,
         "entries": f"{kernel.entry_count} of a {'word' if kernel.by_word else 'byte'} each",
         "tiles_of_filters": kernel.filter_tiles,
-        "bands": f"{kernel.bands} of {kernel.rows} rows of the result, {kernel.band_tiles} tiles of pixels each",
-        "cycles_of_a_tile": f"{tile:,} of mm, {kernel.output.cycles:,.0f} of stores: the {decides} decide",
+        "bands": f"{kernel.bands} of {kernel.rows} rows of the result, {kernel.band_tiles} tiles of {kernel.tile} pixels each",
+        "cycles_of_a_tile": f"{tile:,} of mm, {stores:,.0f} of stores: the {decides} decide",
         "weights": f"{kernel.words} words a lane, loaded {place}",
         "shared_memory": f"{kernel.slab + kernel.slab_bytes * min(kernel.bands, 2):,} of {cfg.shared_bytes:,} bytes",
     }

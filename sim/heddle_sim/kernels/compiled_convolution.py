@@ -110,7 +110,7 @@ class CompiledConvolutionKernel(CompiledConvolutionPlan):
 
     def _copy_band(self, parity: bool) -> None:
         """Copies of the next band of x and of its bases to a place."""
-        place, blocks = self._place_of(parity), self._base_count(self.rows) // 4
+        place, blocks = self._place_of(parity), self.base_count // 4
         nbytes = self.plane_count * self._piece_bytes(self.rows) + BANK_BYTES * blocks
         self.text(f"    umov {{slab_to}}, {place}", f"    umov {{bases_to}}, {place + self._pieces_bytes(self.rows)}",
                   f"    barrier.expect b{_SLABS[parity]}, {nbytes}",
@@ -322,7 +322,7 @@ class CompiledConvolutionKernel(CompiledConvolutionPlan):
         text("    usetp.eq up2, {first_tile}, 0", f"    @up2 bra {done}", "    umov {first_tile}, 0", "    usetp.le up2, {copies}, 0",
              f"    @up2 bra {done}", "    usub {copies}, {copies}, 1", "    usub {next_band}, {next_band}, 1",
              f"    uadd {{next_x}}, {{next_x}}, {self.rows * shape.stride[0] * self.planes.row_bytes}",
-             f"    uadd {{next_bases}}, {{next_bases}}, {4 * self._base_count(self.rows)}",
+             f"    uadd {{next_bases}}, {{next_bases}}, {4 * self.base_count}",
              "    usetp.le up2, {next_band}, 0", "    @up2 umov {next_x}, {x}", "    @up2 umov {next_bases}, {bases}",
              f"    @up2 umov {{next_band}}, {self.bands}")
         text.select(("up1",), lambda parity: self._copy_band(not parity))
@@ -335,7 +335,7 @@ class CompiledConvolutionKernel(CompiledConvolutionPlan):
         block = BANK_BYTES // output.dtype.itemsize         # elements
         shift = block.bit_length() - 1
         limit, unsent = text.label("limited"), text.label("unsent")
-        lines = list(output.stores(parity * threads, f"ur{_LOCAL}:r{self.place}", stage, self.channel, self.packed))
+        lines = list(output.stores(self.tile, parity * threads, f"ur{_LOCAL}:r{self.place}", stage, self.channel, self.packed))
         first = min(_FIRST_STORES, len(lines) // 2)
         text("    wait_group.read 0", *lines[:first], f"    @!up5 bra {unsent}")
         self._send(first)

@@ -131,9 +131,7 @@ class CompiledConvolutionPlan(Kernel):
         self.together = max(granule // MAX_SLICES, 1) if not self.halves and whole < 4 and self.filter_tiles > 1 else 0
         self.output = OutputTile(cfg, shape, layout, problem.outputs, problem.bias or problem.zero_point != 0, problem.requantise,
                                  problem.ka, self.parts)
-        self.tile = threads
         self._place()
-        self._choose_tile()
 
     @classmethod
     def cuts(cls, cfg: Config, problem: CompiledConvolutionProblem) -> Iterator[Self]:
@@ -149,19 +147,7 @@ class CompiledConvolutionPlan(Kernel):
     def estimate(cls, cfg: Config, problem: CompiledConvolutionProblem) -> int:
         """Cycles, roughly."""
         kernel = cls(cfg, problem)
-        return int(kernel._cycles(kernel.rows))
-
-    def _choose_tile(self) -> None:
-        """Pixels of a tile: fewer than ``threads`` where that is faster, as of small images, whose last tile would be nearly empty."""
-        whole = self.output
-
-        def cycles(tile: int) -> float:
-            self.output, self.tile = whole.of(tile), tile
-            return self._cycles(self.rows)
-
-        best = min(range(self.cfg.threads, 0, -whole.tile_step), key=cycles)
-        self.output, self.tile = whole.of(best), best
-        self._place()
+        return int(kernel._cycles(kernel.rows, kernel.tile))
 
     @property
     def early(self) -> bool:
@@ -169,19 +155,20 @@ class CompiledConvolutionPlan(Kernel):
         until the threads have read the first ones."""
         return self.tile * self.parts * self.steps / self.problem.ka < _COPY
 
-    def _cycles(self, rows: int) -> float:
-        """Expected cycles with bands of ``rows`` rows: the start, and the longest of ``mm``, stores, and copies on the bus."""
+    def _cycles(self, rows: int, tile: int) -> float:
+        """Expected cycles with bands of ``rows`` rows and tiles of ``tile`` pixels: the start, and the longest of ``mm``, stores, and
+        copies on the bus."""
         shape, cfg = self.problem.geometry, self.cfg
         bands = -(-shape.result[0] // rows)
-        tiles, ragged = divmod(rows * prod(shape.result[1:]), self.tile)
-        store = self.output.cycles
+        tiles, ragged = divmod(rows * prod(shape.result[1:]), tile)
+        store = self.output.cycles(tile)
         # The elements of a word that lie in planes of their own take all banks in each step; stores and copies of results wait for them.
         shared = _CONTENDED if self.planes.vector == 1 and shape.group_channels > 1 else 0
         steps = self.parts * self.steps / self.problem.ka       # of a pixel
         least = max(store + _TILE, _ISSUE)
-        of_band = (tiles * max(self.tile * steps + shared + _STEPS, least)
+        of_band = (tiles * max(tile * steps + shared + _STEPS, least)
                    + (max(ragged * steps + shared + _STEPS, least) if ragged else 0))
-        copied = self._slab_bytes(rows) / cfg.axi_bytes
+        copied = self._slab_bytes(rows, tile) / cfg.axi_bytes
         if bands > 1:       # the next band is copied behind the stores of the tile before
             of_band = max(of_band, store + copied + _LATENCY) + _BAND
         weights = self.filter_tiles * cfg.threads * self.weight_pitch / cfg.axi_bytes
@@ -199,7 +186,8 @@ class CompiledConvolutionPlan(Kernel):
             raise UsageError(f"cores must be 1 for method \"compiled\", not {cfg.cores}")
 
     def _place(self) -> None:
-        """Shared memory, and the rows of a band."""
+        """Shared memory, the rows of a band, and the pixels of a tile: fewer than ``threads`` where that is faster, as of small images,
+        whose last tile would be nearly empty."""
         cfg, shape = self.cfg, self.problem.geometry
         self.chunk_pitch = MAX_SLICES * cfg.dot + BANK_BYTES
         self.slot_bytes = cfg.threads * self.chunk_pitch
@@ -211,28 +199,34 @@ class CompiledConvolutionPlan(Kernel):
         self.slots = tuple(slots + number * self.slot_bytes for number in range(CHUNK_SLOTS))
         self.table = round_up(slots + CHUNK_SLOTS * self.slot_bytes, ROW_BYTES)
         self.slab = round_up(self.table + self.table_bytes, ROW_BYTES)
-        room = cfg.shared_bytes - self.slab
-        whole = shape.result[0]
-        fitting = [whole] if self._slab_bytes(whole) <= room else []
-        if not self._whole % 2:
-            fitting += [count for count in range(1, whole) if self._regular(count) and 2 * self._slab_bytes(count) <= room]
-        if not fitting:
-            raise Unfit("shared_memory_kib")
-        rows = min(fitting, key=self._cycles)
-        self.rows = rows
-        self.bands = -(-shape.result[0] // rows)
-        self.slab_bytes = self._slab_bytes(rows)
-        self.band_pixels = rows * prod(shape.result[1:])
+        rows = self._fastest_rows(cfg.threads)
+        tiles = [tile for tile in range(cfg.threads, 0, -self.output.tile_step) if self._fits(rows, tile)]
+        self.tile = min(tiles, key=lambda tile: self._cycles(rows, tile))
+        self.rows = self._fastest_rows(self.tile)
+        self.bands = -(-shape.result[0] // self.rows)
+        self.slab_bytes, self.base_count = self._slab_bytes(self.rows, self.tile), self._base_count(self.rows, self.tile)
+        self.band_pixels = self.rows * prod(shape.result[1:])
         self.band_tiles = -(-self.band_pixels // self.tile)
         check_regions(cfg, [
             *(Region(f"stage {number}", start, self.output.nbytes) for number, start in enumerate(self.stages)),
             *(Region(f"slot {number}", start, self.slot_bytes) for number, start in enumerate(self.slots)),
             Region("table", self.table, self.table_bytes), Region("slabs", self.slab, self.slab_bytes * min(self.bands, 2))])
 
-    def _regular(self, rows: int) -> bool:
-        """Whether bands of so many rows of the result begin at multiples of 16 bytes of x, and of y."""
-        shape = self.problem.geometry
-        return (rows * shape.stride[0] * self.planes.row_bytes % BANK_BYTES == 0
+    def _fastest_rows(self, tile: int) -> int:
+        """Rows of a band. Raises ``Unfit`` where none fit shared memory."""
+        whole = self.problem.geometry.result[0]
+        fitting = [rows for rows in (whole, *range(1, whole)) if self._fits(rows, tile)]
+        if not fitting:
+            raise Unfit("shared_memory_kib")
+        return min(fitting, key=lambda rows: self._cycles(rows, tile))
+
+    def _fits(self, rows: int, tile: int) -> bool:
+        """Whether shared memory holds bands of so many rows: one of all rows, or two that begin at multiples of 16 bytes of x, and of y."""
+        shape, room = self.problem.geometry, self.cfg.shared_bytes - self.slab
+        if rows == shape.result[0]:
+            return self._slab_bytes(rows, tile) <= room
+        return (self._whole % 2 == 0 and 2 * self._slab_bytes(rows, tile) <= room
+                and rows * shape.stride[0] * self.planes.row_bytes % BANK_BYTES == 0
                 and rows * prod(shape.result[1:]) * self.output.pixel_pitch % BANK_BYTES == 0)
 
     @property
@@ -258,12 +252,12 @@ class CompiledConvolutionPlan(Kernel):
         inputs = (rows - 1) * shape.stride[0] + shape.reach[0] + 1
         return round_up(inputs * self.planes.row_bytes + BANK_BYTES - 1, BANK_BYTES)
 
-    def _slab_bytes(self, rows: int) -> int:
-        return self._pieces_bytes(rows) + round_up(4 * self._base_count(rows), ROW_BYTES)
+    def _slab_bytes(self, rows: int, tile: int) -> int:
+        return self._pieces_bytes(rows) + round_up(4 * self._base_count(rows, tile), ROW_BYTES)
 
-    def _base_count(self, rows: int) -> int:
+    def _base_count(self, rows: int, tile: int) -> int:
         """Bases of a band: all threads load for its last tile."""
-        return round_up(rows * prod(self.problem.geometry.result[1:]), self.tile) - self.tile + self.cfg.threads
+        return round_up(rows * prod(self.problem.geometry.result[1:]), tile) - tile + self.cfg.threads
 
     def _pieces_bytes(self, rows: int) -> int:
         """Of all pieces of a band, whole rows of shared memory; the bases lie behind them."""
@@ -294,7 +288,7 @@ class CompiledConvolutionPlan(Kernel):
     def bases(self) -> np.ndarray:
         """Offset registers of the pixels, uint32 (bands, pixels of a band), relative to the place of the band."""
         made = self.representation
-        table = np.zeros((self.bands, self._base_count(self.rows)), np.uint32)
+        table = np.zeros((self.bands, self.base_count), np.uint32)
         for band in range(self.bands):
             part = slice(band * self.band_pixels, min((band + 1) * self.band_pixels, self.pixels))
             begin = self.start + band * self.rows * self.problem.geometry.stride[0] * self.planes.row_bytes // self.row_step

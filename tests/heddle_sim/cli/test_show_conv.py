@@ -41,6 +41,12 @@ def test_plan(capsys):
     assert "lanes of a filter: 4" in out and 'im2col: method must be "compiled" with bias' in out
 
 
+def test_plan_of_a_small_image(capsys):
+    """Cycles are those of the tiles that are taken, 16 words for each of 12 pixels."""
+    out = show("--size 6,6 --channels 128 --outputs 128 --filter 1,1 --layout NHWC --requantise --plan", capsys)
+    assert "3 tiles of 12 pixels each" in out and "cycles of a tile: 192 of mm, " in out
+
+
 @pytest.mark.parametrize(("options", "message"), [
     ("--size 4,4,4 --channels 1 --outputs 1 --filter 1,1,1", "--size must have one or two axes to be drawn, not 3"),
     (f"{FIGURE_13} --threads 5", "--threads must be from 1 to the 4 pixels of the result, not 5"),

@@ -142,6 +142,13 @@ def test_what_cannot_run_is_refused_by_name(config, changes, channels, options, 
     assert str(error.value).startswith(says)
 
 
+def test_what_fits_with_whole_tiles_runs():
+    """Tiles of fewer pixels need more bases: they are not taken where shared memory has no room for these."""
+    rng = np.random.default_rng(15)
+    with Device("base", "golden", memory_bytes=1 << 21) as device:
+        compare(device, rng, ImageLayout("NHWC"), Geometry(1, (2, 10), 5072, 64, (1, 1), ((0, 0),) * 2, (1, 1), (1, 1)))
+
+
 def test_rows_that_shared_memory_does_not_hold_are_refused_by_name():
     x, w = np.ones((1, 20, 900, 64), np.int8), np.ones((2, 64, 3, 3), np.int8)
     with Device("base", "golden", memory_bytes=1 << 22) as device, pytest.raises(ValueError) as error:

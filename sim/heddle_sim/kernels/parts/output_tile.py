@@ -8,11 +8,9 @@ memory, else four filters of a pixel.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from math import prod
-from typing import Self
 
 import numpy as np
 from heddle.config import Config
@@ -34,7 +32,7 @@ _STORE_WORD, _STORE_BLOCK, _REQUANT = 2.9, 4.5, 4.25
 
 
 class OutputTile:
-    """Tile of ``threads`` filters by ``threads`` pixels of the result of a convolution, or fewer pixels (``of``).
+    """Tile of ``threads`` filters by up to ``threads`` pixels of the result of a convolution.
 
     Parameters
     ----------
@@ -61,8 +59,8 @@ class OutputTile:
                  requantise: Requantise | None, ka: int = 1, parts: int = 1) -> None:
         self.cfg, self.outputs, self.bias, self.layout = cfg, outputs, bias, layout
         self.spec, self.images, self.size = requantise, geometry.images, geometry.result
-        # ``part_size``: filters of a part; ``registers``: those of a part, the pixels of a lane.
-        self.ka, self.parts, self.part_size, self.registers = ka, parts, cfg.threads // ka, cfg.threads // ka
+        # ``part_size``: filters of a part, and its registers: the pixels of a lane.
+        self.ka, self.parts, self.part_size = ka, parts, cfg.threads // ka
         self.steps = None if requantise is None else RequantiseSteps.of(requantise)
         self.dtype = np.dtype(np.int32 if requantise is None else requantise.dtype)
         if requantise is not None:
@@ -99,16 +97,9 @@ class OutputTile:
         """Numbers of pixels of a tile are multiples of this: those of the registers that are stored together."""
         return BANK_BYTES if self.packs_pixels else 4 * self.ka
 
-    def of(self, pixels: int) -> Self:
-        """The same with ``pixels`` pixels, a multiple of ``tile_step``."""
-        smaller = copy(self)
-        smaller.registers = pixels // self.ka
-        return smaller
-
-    @property
-    def cycles(self) -> float:
+    def cycles(self, pixels: int) -> float:
         """Cycles of the thread unit for a tile, roughly."""
-        words = self.parts * self.registers * (1 if self.spec is None else 0.25)
+        words = self.parts * (pixels // self.ka) * (1 if self.spec is None else 0.25)
         if self.ka > 1:
             return self.cfg.thread_groups * words * (_STORE_WORD + (2 + _REQUANT if self.spec is not None else 2 * self.bias))
         store = _STORE_BLOCK / 4 if self.pixel_bytes == self.dtype.itemsize else _STORE_WORD
@@ -169,15 +160,15 @@ class OutputTile:
             for part in range(self.parts):
                 yield f"    channel r{zero if self.clamps else pair + 2 * part}, r{pair + 2 * part + 1}, {part}"
 
-    def stores(self, first: int, address: str, start: int, pair: int, packed: int) -> Iterator[str]:
-        """Lines that store the tile in the registers from ``first`` on at ``address``, plus ``start`` bytes. ``pair``: as above;
-        ``packed``: the first of ``threads`` / 4 registers, a multiple of four, for bytes."""
+    def stores(self, pixels: int, first: int, address: str, start: int, pair: int, packed: int) -> Iterator[str]:
+        """Lines that store a tile of ``pixels`` pixels, a multiple of ``tile_step``, in the registers from ``first`` on at ``address``,
+        plus ``start`` bytes. ``pair``: as above; ``packed``: the first of ``threads`` / 4 registers, a multiple of four, for bytes."""
         if self.pixel_bytes == self.dtype.itemsize:
-            yield from self._stores_of_planes(first, address, start, pair, packed)
+            yield from self._stores_of_planes(pixels, first, address, start, pair, packed)
             return
         order, earlier = ".g" if self.ka > 1 else ".t", ""
         for part in range(self.parts):
-            for register in range(0, self.registers, 1 if self.steps is None else 4):
+            for register in range(0, pixels // self.ka, 1 if self.steps is None else 4):
                 number = first + part * self.part_size + register
                 place = start + part * self.part_size * self.dtype.itemsize + register * self.ka * self.stage_pitch
                 if self.steps is None:
@@ -189,10 +180,10 @@ class OutputTile:
                 earlier, packed = f"    st.b32 {address}:{place}, r{packed}", packed + 1
         yield from [earlier] * bool(earlier)
 
-    def _stores_of_planes(self, first: int, address: str, start: int, pair: int, packed: int) -> Iterator[str]:
+    def _stores_of_planes(self, pixels: int, first: int, address: str, start: int, pair: int, packed: int) -> Iterator[str]:
         """``stores`` where the pixels of a filter are neighbours: 16 bytes at a time."""
         earlier = ""
-        for quad in range(self.registers // 4):
+        for quad in range(pixels // 4):
             register = first + 4 * quad
             if self.steps is None:
                 yield from self._biased(register, 4, pair)
