@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from heddle.config import Config
-from heddle.errors import UsageError, UsageTypeError
+from heddle.errors import UsageError
 from numpy.typing import ArrayLike
 
 from ..arguments import check_choice, integer_array
@@ -26,7 +26,7 @@ from ..kernels.problem import ConvolutionProblem, Elements, Operands
 from .compiled_convolution import compiled_convolution
 from .execution import execute
 from .host import Host, Pads
-from .image_arguments import axis_pairs, check_zero_point, is_integer, per_axis, several
+from .image_arguments import axis_pairs, check_bytes, check_zero_point, is_integer, per_axis, several
 from .memory import Placement
 from .products import check_columns
 
@@ -55,8 +55,7 @@ def _geometry(x: np.ndarray, w: np.ndarray, layout: ImageLayout, pads: Pads, str
 
 def _check(x: np.ndarray, w: np.ndarray, group: int, method: str) -> None:
     for name, array in (("x", x), ("w", w)):
-        if array.dtype not in (np.int8, np.uint8):
-            raise UsageTypeError(f"{name} must be an array of int8 or uint8, not {array.dtype}")
+        check_bytes(name, array)
     if not 3 <= w.ndim <= 5:
         raise UsageError(f"w must have 3 to 5 dimensions, not {w.ndim}")
     if 0 in x.shape or 0 in w.shape:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from heddle.errors import UsageError, UsageTypeError
+from heddle.errors import UsageError
 from numpy.typing import ArrayLike, DTypeLike
 
 from ..arguments import check_integer, integer_array
@@ -16,7 +16,7 @@ from ..kernels.planner import plan
 from ..kernels.problem import Operands
 from .execution import execute
 from .host import Host
-from .image_arguments import check_zero_point, several
+from .image_arguments import check_bytes, check_zero_point, several
 from .memory import Placement
 
 if TYPE_CHECKING:
@@ -37,8 +37,7 @@ def add(device: Host, a: ArrayLike, b: ArrayLike, *, multipliers: Sequence[int],
     """``(y, stats)`` of ``Device.add``."""
     a, b = integer_array("a", a), integer_array("b", b)
     for name, array in (("a", a), ("b", b)):
-        if array.dtype not in (np.int8, np.uint8):
-            raise UsageTypeError(f"{name} must be an array of int8 or uint8, not {array.dtype}")
+        check_bytes(name, array)
         if not array.size:
             raise UsageError(f"{name} must have no empty axis, not shape {array.shape}")
     if a.shape != b.shape:

@@ -9,7 +9,7 @@ from heddle.errors import UsageError, UsageTypeError
 
 from ..arguments import check_mask
 
-__all__ = ["axis_pairs", "check_zero_point", "is_integer", "per_axis", "several"]
+__all__ = ["axis_pairs", "check_bytes", "check_zero_point", "is_integer", "per_axis", "several"]
 
 
 def is_integer(value: object) -> bool:
@@ -53,6 +53,12 @@ def axis_pairs(pads: Any, spatial: int) -> tuple[tuple[int, int], ...]:
     if min(values) < 0:
         raise UsageError(f"pads must be at least 0, not {min(values)}")
     return tuple(zip(values[:spatial], values[spatial:]))
+
+
+def check_bytes(name: str, array: np.ndarray) -> None:
+    """Raises ``TypeError`` where elements are not of 8 bits."""
+    if array.dtype not in (np.int8, np.uint8):
+        raise UsageTypeError(f"{name} must be an array of int8 or uint8, not {array.dtype}")
 
 
 def check_zero_point(name: str, value: Any, dtype: np.dtype) -> int:

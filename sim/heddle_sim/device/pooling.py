@@ -20,7 +20,7 @@ from ..kernels.pooling import PoolKernel, PoolProblem
 from ..kernels.problem import Operands
 from .execution import execute
 from .host import Host, Pads
-from .image_arguments import axis_pairs, check_zero_point, per_axis
+from .image_arguments import axis_pairs, check_bytes, check_zero_point, per_axis
 from .memory import Placement
 
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ __all__ = ["average", "global_average", "maximum", "pool_problem"]
 def _image(x: ArrayLike, layout: str, name: str) -> tuple[np.ndarray, ImageLayout]:
     """An array of bytes and its layout, which has one or two spatial axes."""
     x = integer_array("x", x)
-    if x.dtype not in (np.int8, np.uint8):
-        raise UsageTypeError(f"x must be an array of int8 or uint8, not {x.dtype}")
+    check_bytes("x", x)
     named = ImageLayout(layout)
     spatial = x.ndim - 2 - (named.vector > 1)
     if spatial not in (1, 2):

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from .windows import window_positions
+
 __all__ = ["convolution"]
 
 
@@ -35,11 +37,6 @@ def convolution(x: np.ndarray, w: np.ndarray, padding: Sequence[tuple[int, int]]
     if group > 1:
         parts = zip(np.split(x, group, axis=-1), np.split(w, group))
         return np.concatenate([convolution(*part, padding, stride, dilation) for part in parts], axis=-1)
-    spatial = x.ndim - 2
-    padded = np.pad(x.astype(np.int64), ((0, 0), *padding, (0, 0)))
-    sizes = [(padded.shape[1 + d] - (w.shape[1 + d] - 1) * dilation[d] - 1) // stride[d] + 1 for d in range(spatial)]
-    y = np.zeros((x.shape[0], *sizes, w.shape[0]), np.int64)
-    for position in np.ndindex(*w.shape[1:-1]):
-        places = tuple(slice(r * dilation[d], r * dilation[d] + (sizes[d] - 1) * stride[d] + 1, stride[d]) for d, r in enumerate(position))
-        y += padded[:, *places] @ w[:, *position].T.astype(np.int64)
-    return y.astype(np.int32)
+    positions = window_positions(x, w.shape[1:-1], padding, stride, dilation)
+    sums = sum(values @ w[:, *position].T.astype(np.int64) for position, values in positions)
+    return np.asarray(sums).astype(np.int32)

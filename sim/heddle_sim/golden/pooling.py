@@ -1,26 +1,23 @@
 """Golden model of pooling and of the sum of two quantised tensors: numpy, from the definitions."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from heddle.errors import UsageError
 
 from .requantise import MAX_MULTIPLIER, MAX_SHIFT, Requantise
+from .windows import window_positions
 
 __all__ = ["add", "add_factors", "average_factors", "average_pool", "max_pool", "window_counts"]
 
 Padding = Sequence[tuple[int, int]]
 
 
-def _positions(x: np.ndarray, kernel: Sequence[int], padding: Padding, stride: Sequence[int], dilation: Sequence[int],
-               fill: int) -> Iterator[np.ndarray]:
-    """For each position of the window what all windows have there, int64 (N, p…, C)."""
-    padded = np.pad(x.astype(np.int64), ((0, 0), *padding, (0, 0)), constant_values=fill)
-    counts = [(size - (taps - 1) * gap - 1) // step + 1
-              for size, taps, gap, step in zip(padded.shape[1:-1], kernel, dilation, stride, strict=True)]
-    for position in np.ndindex(*kernel):
-        yield padded[:, *(slice(r * gap, r * gap + (count - 1) * step + 1, step)
-                          for r, gap, count, step in zip(position, dilation, counts, stride))]
+def _values(x: np.ndarray, kernel: Sequence[int], padding: Padding, stride: Sequence[int], dilation: Sequence[int],
+            fill: int) -> np.ndarray:
+    """What windows have at each position, int64 (positions, N, p…, C)."""
+    return np.stack([values for _, values in window_positions(x, kernel, padding, stride, dilation, fill)])
 
 
 def max_pool(x: np.ndarray, kernel: Sequence[int], padding: Padding, stride: Sequence[int], dilation: Sequence[int]) -> np.ndarray:
@@ -40,15 +37,14 @@ def max_pool(x: np.ndarray, kernel: Sequence[int], padding: Padding, stride: Seq
     array (N, …, C) of the type of ``x``
         Maxima.
     """
-    windows = _positions(x, kernel, padding, stride, dilation, int(np.iinfo(x.dtype).min))
-    return np.max(list(windows), axis=0).astype(x.dtype)
+    return _values(x, kernel, padding, stride, dilation, int(np.iinfo(x.dtype).min)).max(axis=0).astype(x.dtype)
 
 
 def window_counts(size: Sequence[int], kernel: Sequence[int], padding: Padding, stride: Sequence[int],
                   include_pad: bool) -> np.ndarray:
     """Elements that each window counts, int64 (p…): those inside x, or with ``include_pad`` all of the kernel."""
     ones = np.ones((1, *size, 1), np.int8)
-    return np.sum(list(_positions(ones, kernel, padding, stride, [1] * len(size), int(include_pad))), axis=0)[0, ..., 0]
+    return _values(ones, kernel, padding, stride, [1] * len(size), int(include_pad)).sum(axis=0)[0, ..., 0]
 
 
 def average_factors(counts: np.ndarray, requantise: Requantise) -> tuple[np.ndarray, int]:
@@ -94,7 +90,7 @@ def average_pool(x: np.ndarray, kernel: Sequence[int], padding: Padding, stride:
     counts = window_counts(x.shape[1:-1], kernel, padding, stride, include_pad)[..., None]
     excess = zero_point if requantise is not None else 0
     fill = zero_point - excess if include_pad else 0
-    sums = np.sum(list(_positions(x.astype(np.int64) - excess, kernel, padding, stride, [1] * len(kernel), fill)), axis=0)
+    sums = _values(x.astype(np.int64) - excess, kernel, padding, stride, [1] * len(kernel), fill).sum(axis=0)
     if requantise is None:
         return (np.sign(sums) * ((2 * np.abs(sums) + counts) // (2 * counts))).astype(x.dtype)
     factors, shift = average_factors(counts, requantise)
@@ -119,9 +115,8 @@ def add(a: np.ndarray, b: np.ndarray, multipliers: tuple[int, int], zero_points:
     array of the shape of ``a`` and the type of ``output``
         Sums.
     """
-    (first, second), (a_zero, b_zero), shift = multipliers, zero_points, int(output.shift)
-    sums = first * (a.astype(np.int64) - a_zero) + second * (b.astype(np.int64) - b_zero)
-    return np.clip((sums + (1 << shift >> 1) >> shift) + int(output.zero_point), *output.bounds).astype(output.dtype)
+    (first, second), (a_zero, b_zero) = multipliers, zero_points
+    return replace(output, multiplier=1).apply(first * (a.astype(np.int64) - a_zero) + second * (b.astype(np.int64) - b_zero))
 
 
 def add_factors(a_scale: float, b_scale: float, scale: float) -> tuple[tuple[int, int], int]:

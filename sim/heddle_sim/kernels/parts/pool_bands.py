@@ -215,8 +215,8 @@ class PoolBands:
              f"    @up2 umov {{{slices}}}, {self.slices}")
 
     def begin(self, text: KernelText) -> None:
-        """Wait for the band that was loaded before the last one, at the other predicate, and for its stage; ``items``: words of a column
-        of its results."""
+        """Wait until the band to work on is in shared memory and its stage is free; the copy of the next band goes on. ``items``: words in
+        a column of its results."""
         words = self.vector // 4
         text(f"    @up0 barrier.wait b{_LOADED[0]}", f"    @!up0 barrier.wait b{_LOADED[1]}", "    wait_group.read 1",
              f"    umov {{items}}, {self.rows * words}", f"    usetp.le up2, {{out_left}}, {self.rows}",
