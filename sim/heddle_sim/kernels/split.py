@@ -28,7 +28,7 @@ from .tiled import TiledKernel
 
 __all__ = ["SplitKernel"]
 
-_GAIN = 0.92            # a split that is expected to gain less is not worth a second run
+_GAIN = 0.96            # a split that is expected to gain less is not worth a second run
 _SECOND_RUN = 100       # cycles from one run to the next, beyond the estimates
 
 

@@ -108,7 +108,7 @@ class TiledKernel(Transfers, Kernel):
     def estimate(cls, cfg: Config, problem: MatmulProblem) -> int:
         """Cycles of the busiest core, roughly: for each tile the longest of ``mm``, thread accesses and bus."""
         merge = problem.merge(cfg)
-        tiling = Tiling.choose(cfg, problem.k_bytes, merge)
+        tiling = Tiling.choose(cfg, problem.k_bytes, merge, n=problem.n)
         return cls._cycles(cfg, problem, tiling, _four_tiles(cfg, tiling))
 
     @staticmethod
@@ -139,10 +139,10 @@ class TiledKernel(Transfers, Kernel):
         """Four tiles where there is room for them, then two for each of ``Tiling.candidates``."""
         rows_of_b = RowsOfB(cfg, problem.n, problem.elements.nbytes) if problem.layout.b_in_rows else None
         cut = (cfg, problem.k_bytes, problem.merge(cfg), rows_of_b)
-        tiling = Tiling.choose(*cut, plain=True)
+        tiling = Tiling.choose(*cut, plain=True, n=problem.n)
         if _four_tiles(cfg, tiling):
             yield cls(cfg, problem, tiling.with_stages(4, cfg.shared_bytes), tiles=4)
-        for tiling in Tiling.candidates(*cut):
+        for tiling in Tiling.candidates(*cut, n=problem.n):
             yield cls(cfg, problem, tiling)
 
     def check(self) -> None:

@@ -74,24 +74,25 @@ class Tiling(SharedAreas):
 
     @classmethod
     def choose(cls, cfg: Config, k: int, merge: Merge = None, b_rows: RowsOfB | None = None, reserved: int = 0,
-               fewest: int = _FEWEST_COLUMNS, plain: bool = False) -> Tiling:
+               fewest: int = _FEWEST_COLUMNS, plain: bool = False, n: int | None = None) -> Tiling:
         """The first of ``candidates``."""
-        return next(cls.candidates(cfg, k, merge, b_rows, reserved, fewest, plain))
+        return next(cls.candidates(cfg, k, merge, b_rows, reserved, fewest, plain, n))
 
     @classmethod
     def candidates(cls, cfg: Config, k: int, merge: Merge = None, b_rows: RowsOfB | None = None, reserved: int = 0,
-                   fewest: int = _FEWEST_COLUMNS, plain: bool = False) -> Iterator[Tiling]:
+                   fewest: int = _FEWEST_COLUMNS, plain: bool = False, n: int | None = None) -> Iterator[Tiling]:
         """Tilings for a length of k in bytes, the fastest first.
 
-        They have as many columns as there are threads and two staging areas of C where shared memory has room. Later ones have shorter
-        and shorter chunks, whose programs are shorter.
+        They have as many columns as there are threads and two staging areas of C where shared memory has room; with ``n``, the columns
+        of the product, only as many as make all tiles alike, so that ``mm`` of the last one is not too short for the stores of the one
+        before. Later ones have shorter and shorter chunks, whose programs are shorter.
 
         ``b_rows`` (``RowsOfB``): B comes in rows of k. ``reserved`` bytes at the end of shared memory are not used. A tile has at least
         ``fewest`` columns. ``plain``: threads do nothing but store the sums of a tile. Raises ``Unfit`` where nothing fits shared memory.
         """
         merge = merge or Merge(cfg.threads, cfg.dot)
         smallest = math.lcm(BANK_BYTES, merge.slice_bytes)
-        for columns in _widths(merge, b_rows, fewest):
+        for columns in _widths(merge, b_rows, fewest, n):
             for stages in (2, 1):
                 room = _Room(cfg, merge, b_rows and b_rows.of_width(columns), cfg.shared_bytes - reserved, columns, stages, plain)
                 limit = room.limit()
@@ -147,12 +148,15 @@ class Tiling(SharedAreas):
         return self.chunks == 1 and self.ab_pitch == self.pitch
 
 
-def _widths(merge: Merge, b_rows: RowsOfB | None, fewest: int) -> list[int]:
-    """Numbers of columns that a tile may have, the largest first."""
+def _widths(merge: Merge, b_rows: RowsOfB | None, fewest: int, n: int | None) -> list[int]:
+    """Numbers of columns that a tile may have, the largest first; with ``n`` columns in all the largest makes tiles alike."""
     if merge.b_in_rows and merge.ka > 1:        # the lanes of a row store all their parts of a tile
         return [merge.threads]
     unit = math.lcm(merge.ka * merge.vector, fewest, b_rows.fewest_columns if b_rows else 1)
-    return [merge.threads, *(unit << shift for shift in reversed(range(merge.threads.bit_length())) if unit << shift < merge.threads)]
+    largest = merge.threads
+    if n and n > largest and not b_rows:
+        largest = min(round_up(-(-n // -(-n // largest)), unit), largest)
+    return [largest, *(unit << shift for shift in reversed(range(merge.threads.bit_length())) if unit << shift < largest)]
 
 
 @dataclass(frozen=True)
