@@ -133,7 +133,7 @@ class AddressGenerator(Component):
                 based.product.eq(self.i.payload.product),
                 addressed.product.eq(based.product + based.number),
             ]
-            m.d.sync += [addressed.address[column].eq(self._address(m, based, column)) for column in range(columns)]
+            m.d.sync += [addressed.address[column].eq(self._address(based, column)) for column in range(columns)]
             if self.cfg.transpose:
                 rows = exact_log2(self.cfg.dot)
                 m.d.sync += addressed.to_last_row.eq(
@@ -147,26 +147,24 @@ class AddressGenerator(Component):
         """Whether addresses come from compiled offsets."""
         return operation.compiled != OffsetEntry.NONE if self.cfg.compiled_offsets else Const(0)
 
-    def _address(self, m, based, column):
+    def _address(self, based, column):
         """Address of the first word of a column of a group; of bytes that of the first."""
         plain = based.base + (based.offset[column] << based.element_shift)
         if not self.cfg.compiled_offsets:
             return plain
-        return Mux(self._by_entry(based), self._place(m, based, based.entries[0], column, f"{column}"), plain[:32])
+        return Mux(self._by_entry(based), self._place(based, based.entries[0], column), plain[:32])
 
     def _compiled(self, m, based, addressed):
         """Entries, of which the base of the operation becomes part, and the addresses of bytes. Within the enable of the stages."""
         for entry, source in zip(based.entries, self.entries, strict=True):
             m.d.sync += [entry.offset.eq(self.i.payload.base + source.offset), entry.positions.eq(source.positions)]
         m.d.sync += [based.beyond.eq(self.beyond & self._by_entry(self.i.payload)), addressed.beyond.eq(based.beyond)]
-        m.d.sync += [byte.eq(self._place(m, based, entry, 0, f"byte_{number}"))
-                     for number, (byte, entry) in enumerate(zip(addressed.bytes, based.entries))]
+        m.d.sync += [byte.eq(self._place(based, entry, 0)) for byte, entry in zip(addressed.bytes, based.entries)]
 
-    def _place(self, m, based, entry, column, name):
+    def _place(self, based, entry, column):
         """Address of what an entry addresses, for a column."""
         base, uniform = data.View(base_layout, based.offset[column]), data.View(uniform_layout, based.pitch)
-        mask = Signal(ALWAYS + 1, name=f"mask_{name}")
-        m.d.comb += mask.eq(Cat(base.mask, ~Const(0, len(mask) - len(base.mask))))
+        mask = Cat(base.mask, ~Const(0, ALWAYS + 1 - len(base.mask)))
         inside = Cat(mask.bit_select(position, 1) for position in entry.positions).all()
         return Mux(inside, (base.base + entry.offset)[:OFFSET_BITS], uniform.padding)
 
