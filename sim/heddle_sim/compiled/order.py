@@ -19,11 +19,10 @@ def line_fetches(bases: np.ndarray, offsets: np.ndarray, lines: int = LINES, lin
     """
     cache: OrderedDict[int, None] = OrderedDict()
     fetches = 0
-    before: list[int] = []
-    for touched in ((bases[None] + offsets[:, None]) // line_bytes).tolist():
-        if touched == before:
-            continue
-        before = touched
+    rows = (bases[None] + offsets[:, None]) // line_bytes
+    changed = np.ones(len(rows), bool)          # the same lines as before leave the cache as it is
+    changed[1:] = (rows[1:] != rows[:-1]).any(axis=1)
+    for touched in rows[changed].tolist():
         if at_most is not None and fetches > at_most:
             break
         for line in dict.fromkeys(touched):
