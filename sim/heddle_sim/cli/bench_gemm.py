@@ -16,7 +16,7 @@ from ..kernels.parts.cost import bus_cycles
 from ..kernels.parts.merges import MERGES
 from ..kernels.planner import plan
 from ..kernels.problem import ORDERS, Elements, Layout, MatmulProblem, Schedule
-from .common import CommandFailed, print_rows
+from .common import check_result, print_rows
 
 if TYPE_CHECKING:
     from ..device.device import Device
@@ -91,7 +91,7 @@ def gemm_row(device: Device, m: int, n: int, k: int, dtype: str, seed: int, chec
     c, stats = device.matmul(a, b, b_layout=b_layout, ka=ka, kb=kb, order=order, resident=resident)
     seconds = time.perf_counter() - start
     if check:
-        _compare(c, a.astype(np.int32) @ b.astype(np.int32), f"m={m} n={n} k={k} ka={ka} kb={kb} seed={seed}")
+        check_result("C", c, a.astype(np.int32) @ b.astype(np.int32), "numpy", f"m={m} n={n} k={k} ka={ka} kb={kb} seed={seed}")
     parameters = {
         "m": m,
         "n": n,
@@ -109,13 +109,6 @@ def gemm_row(device: Device, m: int, n: int, k: int, dtype: str, seed: int, chec
     least = {"multipliers": stats.macs / stats.peak_macs_per_cycle, "bus": 0 if resident else bus_cycles(device.cfg, m, n, k * size)}
     limit = max(least, key=least.__getitem__)
     return row | {"bound": least[limit] / stats.cycles if stats.cycles else None, "bound_by": limit}
-
-
-def _compare(c: np.ndarray, expected: np.ndarray, about: str) -> None:
-    if not np.array_equal(c, expected):
-        row, column = np.argwhere(c != expected)[0]
-        raise CommandFailed(f"result must equal numpy's: C[{row}, {column}] is {c[row, column]}, not {expected[row, column]} "
-                            f"({about}); please report it")
 
 
 def merge_rows(device: Device, seed: int, check: bool) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from heddle import ConfigError, load_config
 from heddle.config import Config
 from heddle.errors import HeddleError, UsageError
@@ -24,6 +25,7 @@ __all__ = [
     "add_config",
     "add_json",
     "add_device",
+    "check_result",
     "configuration",
     "from_zero",
     "megahertz",
@@ -184,6 +186,16 @@ def open_device(options: argparse.Namespace, cfg: Config, progress: Progress | N
         raise
     except (TypeError, ValueError) as error:
         raise UsageError(str(error)) from None
+
+
+def check_result(name: str, found: np.ndarray, expected: np.ndarray, source: str, about: str) -> None:
+    """Raises ``CommandFailed`` with the first element in which the array ``name`` of a device differs from that of ``source``; ``about``:
+    what it was the result of."""
+    if np.array_equal(found, expected):
+        return
+    place = tuple(int(index) for index in np.argwhere(found != expected)[0])
+    raise CommandFailed(f"result must equal {source}'s: {name}{list(place)} is {found[place]}, not {expected[place]} ({about}); please "
+                        "report it")
 
 
 def print_json(bench: str, config: str | None, rows: list[dict[str, Any]]) -> None:
