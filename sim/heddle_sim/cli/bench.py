@@ -3,7 +3,7 @@
 heddle bench gemm                  a list of shapes, or one with --m --n --k; --resident: operands and result in shared memory
 heddle bench merge                 what merges gain for products of few rows
 heddle bench copy                  boxes of tensors: rows, ranks, modes, swizzles, strides; --quick: some of them
-heddle bench conv                  convolutions of one image
+heddle bench conv                  convolutions of one image: cycles, bytes moved, on-chip memory; --plot: as a drawing
 heddle bench pool                  pooling, and sums of two tensors, with the bound of each
 heddle bench rnn-plan              parallelism of elements and rows for vector sizes, by the cycle model and by formula
 heddle bench rnn                   recurrent layers: --hidden, --threads, --skip-zeros, --threshold; --suite deepbench: beside published
@@ -24,6 +24,7 @@ import sys
 from heddle.config import Config
 from heddle.errors import UsageError
 
+from ..draw.cost_svg import cost_svg
 from ..draw.plan_svg import plan_svg
 from .bench_check import add_check, run_check
 from .bench_conv import conv_row, print_conv, total_row
@@ -89,6 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     conv.add_argument("--method", choices=("both", "compiled", "im2col"), help="how x is found (default both, where there; with "
                       "--requantise compiled)")
     conv.add_argument("--requantise", action="store_true", help="with biases and a multiplier of each filter to int8, on the device")
+    conv.add_argument("--plot", metavar="FILE", help="write cycles and bytes of the layers as a drawing (SVG)")
     for parser in (gemm, merge, gather, copy, conv, pool, rnn):
         parser.add_argument("--seed", type=seed, default=0, help="of the operands and of the memory (default 0)")
         parser.add_argument("--no-check", action="store_true", help="do not compare with numpy")
@@ -171,6 +173,8 @@ def _conv(options: argparse.Namespace, cfg: Config) -> None:
                 progress.step()
     if all("why_not" in row for row in rows):
         raise UsageError(rows[0]["why_not"])
+    if options.plot:
+        write_text(options.plot, cost_svg([row for row in rows if "why_not" not in row]))
     rows += [total_row(cfg, [row for row in rows if row["method"] == method]) for method in methods if options.suite == "mobilenet"]
     print_conv(options, cfg, rows)
 

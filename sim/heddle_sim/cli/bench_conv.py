@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,19 +13,26 @@ from heddle.errors import UsageError
 
 from ..compiled.geometry import Geometry
 from ..compiled.layout import ImageLayout
+from ..compiled.representation import compile_convolution
+from ..device.observers import executed_kernels
 from ..golden.convolution import convolution
 from ..golden.requantise import Requantise
-from ..kernels.compiled_convolution import CompiledConvolutionProblem
-from ..kernels.compiled_groups import merged_groups
-from .common import CommandFailed, print_rows
+from ..kernels.compiled_plan import CompiledConvolutionPlan
+from ..kernels.footprint import footprint
+from .common import check_result, print_rows
 from .convolution_suites import Layer
 
 if TYPE_CHECKING:
     from ..device.device import Device
+    from ..device.stats import Stats
+    from ..kernels.kernel import Kernel
 
-__all__ = ["conv_row", "layer_row", "print_conv", "total_row"]
+__all__ = ["conv_row", "convolution_bound", "layer_row", "print_conv", "total_row"]
 
 MOST_MACS = 130_000_000         # of a row: more take over a minute to simulate
+_LAYOUT = ImageLayout("NHWC")
+_BYTES = ("read_bytes", "write_bytes", "line_lookups", "shared_bytes", "factor_bytes", "offset_bytes", "representation_bytes",
+          "representation_seconds", "im2col_bytes")
 
 
 def _scaled_to(most: int, layer: Layer) -> Geometry:
@@ -40,19 +48,29 @@ def _text(pair: tuple[int, int]) -> int | str:
 
 
 def conv_row(device: Device, layer: Layer, seed: int, check: bool, method: str = "im2col", requantise: bool = False) -> dict[str, Any]:
-    """A benchmark row of one image, with fewer rows where it has over ``MOST_MACS`` (``scale``: rows of rows). ``bound``: useful part of
-    what the lanes multiply when they never wait, with tiles and words that are not full. ``why_not``: why the configuration cannot compute
-    the layer, which then has no cycles. Raises ``CommandFailed`` when the result differs from numpy's."""
-    geometry = _scaled_to(MOST_MACS, layer)
+    """A benchmark row of one image, with fewer rows where it has over ``MOST_MACS`` (``scale``: rows of rows).
+
+    ``bound``: useful part of what the lanes multiply when they never wait, with tiles and words that are not full. ``_memory`` has the
+    bytes. ``representation_seconds``: to make the compiled representation of the layer with all its rows. ``why_not``: why the
+    configuration cannot compute the layer, which then has no cycles. Raises ``CommandFailed`` when the result differs from numpy's.
+    """
+    geometry, whole = _scaled_to(MOST_MACS, layer), layer.geometry(layer.image[0])
     try:
-        figures = _measured(device, geometry, ImageLayout("NHWC"), method, seed, check, requantise)
-        figures["bound"] = _bound(device.cfg, geometry, method)
+        figures = _measured(device, geometry, _LAYOUT, method, seed, check, requantise)
     except UsageError as error:
         figures = {"cycles": None, "macs": geometry.macs, "utilization": None, "bound": None, "checked": False, "why_not": str(error)}
     return {"image": "x".join(map(str, (*geometry.size, geometry.channels))), "filters": "x".join(map(str, layer.filters)),
             "pad": _text(layer.pad), "stride": _text(layer.stride), "group": layer.group, "method": method,
             "result": "int8" if requantise else "int32", "scale": f"{geometry.size[0]} of {layer.image[0]}",
-            "seed": seed, "simulator": device.simulator} | figures
+            "seed": seed, "simulator": device.simulator} | figures | {
+            "representation_seconds": _representation_seconds(whole, device.cfg.threads) if method == "compiled" else None}
+
+
+def _representation_seconds(geometry: Geometry, threads: int) -> float:
+    """Processor time to make the compiled representation of a layer, with the choice of the order."""
+    before = time.process_time()
+    compile_convolution(geometry, _LAYOUT, threads=threads)
+    return time.process_time() - before
 
 
 def _measured(device: Device, geometry: Geometry, layout: ImageLayout, method: str, seed: int, check: bool,
@@ -67,18 +85,33 @@ def _measured(device: Device, geometry: Geometry, layout: ImageLayout, method: s
         spread = math.sqrt(shape.group_channels * shape.positions) * 5000      # of the sums, roughly; 50 steps of the result
         options = {"bias": rng.integers(-9999, 9999, shape.outputs, np.int32),
                    "requantise": Requantise(rng.integers(1 << 29, 1 << 30, shape.outputs), 30 + max(0, round(math.log2(spread / 50))), 3)}
-    y, stats = device.conv(layout.from_channels_last(x), w, pads=shape.padding, strides=shape.stride, dilations=shape.dilation,
-                           group=shape.group, layout=layout.name, method=method, **options)
+    with executed_kernels() as kernels:
+        y, stats = device.conv(layout.from_channels_last(x), w, pads=shape.padding, strides=shape.stride,
+                               dilations=shape.dilation, group=shape.group, layout=layout.name, method=method, **options)
     if check:
         expected = convolution(x, np.moveaxis(w, 1, -1), shape.padding, shape.stride, shape.dilation, shape.group)
         if requantise:
             expected = options["requantise"].apply(expected + options["bias"])
-        found = layout.to_channels_last(y, shape.outputs)
-        if not np.array_equal(found, expected):
-            place = tuple(int(index) for index in np.argwhere(found != expected)[0])
-            raise CommandFailed(f"result must equal numpy's: y{list(place)} is {found[place]}, not {expected[place]} "
-                                f"({shape} layout={layout.name} seed={seed}); please report it")
-    return stats.as_row() | {"checked": bool(check)}
+        check_result("y", layout.to_channels_last(y, shape.outputs), expected, "numpy", f"{shape} layout={layout.name} seed={seed}")
+    return (stats.as_row() | {"bound": convolution_bound(kernels[0])} | _memory(geometry, kernels, stats)
+            | {"checked": bool(check)})
+
+
+def _memory(geometry: Geometry, kernels: list[Kernel], stats: Stats) -> dict[str, Any]:
+    """Bytes of a convolution by the kernels that were executed.
+
+    ``read_bytes``, ``write_bytes``: on the bus, by the counters of beats. ``line_lookups``: lines that copies looked up in the second-level
+    cache, by its counters. ``shared_bytes``, ``factor_bytes``, ``offset_bytes``: on-chip memory (``Footprint``).
+    ``representation_bytes``: bases and entries in global memory. ``im2col_bytes``: the left matrix, which no method writes down.
+    """
+    cfg, counters, used, timed = kernels[0].cfg, stats.counters, footprint(kernels[0]), stats.cycles is not None
+    compiled = [kernel for kernel in dict.fromkeys(kernels) if isinstance(kernel, CompiledConvolutionPlan)]
+    tables = 4 * sum(kernel.bands * kernel.base_count + kernel.entry_count for kernel in compiled)
+    return {"read_bytes": counters["read_beats"] * cfg.axi_bytes if timed else None,
+            "write_bytes": counters["write_beats"] * cfg.axi_bytes if timed else None,
+            "line_lookups": counters["level2_hits"] + counters["level2_misses"] if timed and cfg.l2_kib else None,
+            "shared_bytes": used.shared, "factor_bytes": used.factors, "offset_bytes": used.offsets,
+            "representation_bytes": tables or None, "im2col_bytes": geometry.pixels * geometry.positions * geometry.channels}
 
 
 def total_row(cfg: Config, rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -86,7 +119,8 @@ def total_row(cfg: Config, rows: list[dict[str, Any]]) -> dict[str, Any]:
     macs, timed = sum(row["macs"] for row in rows), all(row["cycles"] for row in rows)
     cycles = sum(row["cycles"] for row in rows) if timed else None
     return {"suite": rows[0]["suite"], "image": "all layers", "method": rows[0]["method"], "result": rows[0]["result"], "cycles": cycles,
-            "macs": macs, "utilization": macs / cycles / cfg.peak_macs(1) if cycles else None}
+            "macs": macs, "utilization": macs / cycles / cfg.peak_macs(1) if cycles else None} | {
+                name: sum(row[name] for row in rows) if timed else None for name in ("read_bytes", "write_bytes")}
 
 
 def layer_row(device: Device, geometry: Geometry, layout: ImageLayout, method: str, seed: int, check: bool,
@@ -98,22 +132,28 @@ def layer_row(device: Device, geometry: Geometry, layout: ImageLayout, method: s
             "result": "int8" if requantise else "int32", "seed": seed, "simulator": device.simulator} | figures
 
 
-def _bound(cfg: Config, geometry: Geometry, method: str) -> float:
+def convolution_bound(kernel: Kernel) -> float:
+    """Useful part of what the lanes multiply with the tiles and words of a kernel when they never wait."""
     def full(count: int, step: int) -> float:
         return count / (-(-count // step) * step)
-    pixels, channels = math.prod(geometry.result), geometry.group_channels
-    if method != "compiled":
-        return full(pixels, cfg.threads) * full(channels, cfg.dot)
+    cfg, problem = kernel.cfg, kernel.problem
+    if not isinstance(kernel, CompiledConvolutionPlan):
+        return full(problem.shape.pixels, cfg.threads) * full(problem.shape.channels, cfg.dot)
     # Pixels are columns, a filter is a list of elements.
-    problem = merged_groups(cfg, CompiledConvolutionProblem(geometry, ImageLayout("NHWC")))
-    elements = problem.geometry.group_channels * geometry.positions
-    lanes, useful = cfg.threads // problem.ka, geometry.channels / problem.geometry.channels
-    return full(problem.geometry.outputs // problem.geometry.group, lanes) * full(elements, cfg.dot) * useful / problem.merged
+    shape = problem.geometry
+    lanes, useful = cfg.threads // problem.ka, 1 - problem.filled / shape.channels
+    return full(shape.outputs // shape.group, lanes) * full(shape.group_channels * shape.positions, cfg.dot) * useful / problem.merged
 
 
 def print_conv(options: argparse.Namespace, cfg: Config, rows: list[dict[str, Any]]) -> None:
+    """Print rows as JSON, or as two tables: cycles, then bytes."""
+    layer = ("image", "filters", "pad", "stride", "group", "method")
     print_rows(options, "conv", cfg.name, rows, dict.fromkeys(
-        ("image", "filters", "pad", "stride", "group", "method", "result", "scale", "cycles", "macs", "utilization", "bound", "checked")))
+        (*layer, "result", "scale", "cycles", "macs", "utilization", "bound", "checked")))
+    if options.json:
+        return
+    print()
+    print_rows(options, "conv", cfg.name, [row for row in rows if "shared_bytes" in row], dict.fromkeys((*layer, *_BYTES)))
     for row in rows:
-        if "why_not" in row and not options.json:
+        if "why_not" in row:
             print(f"{row['image']}, {row['filters']}: {row['why_not']}")

@@ -16,7 +16,7 @@ from ..golden.requantise import Requantise
 from ..kernels.elementwise import SumKernel
 from ..kernels.planner import plan
 from ..kernels.pooling import PoolKernel
-from .common import CommandFailed, print_rows
+from .common import check_result, print_rows
 
 if TYPE_CHECKING:
     from ..device.device import Device
@@ -74,10 +74,8 @@ def pool_row(device: Device, pool: Pool, seed: int, check: bool) -> dict[str, An
         else:
             y, stats = device.average_pool(x, layout=_LAYOUT.name, **window)
             expected = average_pool(x, pool.kernel, padding, strides)
-    if check and not np.array_equal(y, expected):
-        place = tuple(int(index) for index in np.argwhere(y != expected)[0])
-        raise CommandFailed(f"result must equal that of the golden model: y{list(place)} is {y[place]}, not {expected[place]} "
-                            f"({pool} seed={seed}); please report it")
+    if check:
+        check_result("y", y, expected, "the golden model", f"{pool} seed={seed}")
     bound = kernel.bound()
     return {"operation": pool.operation, "image": "x".join(map(str, pool.image)),
             "kernel": "x".join(map(str, pool.kernel)) if pool.kernel else None, "stride": pool.stride if pool.kernel else None,

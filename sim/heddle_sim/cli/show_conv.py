@@ -22,6 +22,7 @@ from ..golden.requantise import Requantise
 from ..kernels.compiled_convolution import CompiledConvolutionKernel, CompiledConvolutionProblem
 from ..kernels.compiled_groups import expected_cycles, merged_groups, runs_of
 from ..kernels.convolution import ConvolutionKernel
+from ..kernels.footprint import footprint
 from ..kernels.parts.convolution_shape import ConvolutionShape
 from ..kernels.parts.fitting import Unfit
 from ..kernels.problem import ConvolutionProblem
@@ -123,7 +124,7 @@ def _compiled(cfg: Config, geometry: Geometry, layout: ImageLayout, requantise: 
         "bands": f"{kernel.bands} of {kernel.rows} rows of the result, {kernel.band_tiles} tiles of {kernel.tile} pixels each",
         "cycles_of_a_tile": f"{tile:,} of mm, {stores:,.0f} of stores: the {decides} decide",
         "weights": f"{kernel.words} words a lane, loaded {place}",
-        "shared_memory": f"{kernel.slab + kernel.slab_bytes * min(kernel.bands, 2):,} of {cfg.shared_bytes:,} bytes",
+        "shared_memory": f"{footprint(kernel).shared:,} of {cfg.shared_bytes:,} bytes",
     }
 
 

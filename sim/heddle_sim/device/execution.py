@@ -6,6 +6,8 @@ from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
 
+from .observers import report_kernel
+
 if TYPE_CHECKING:
     from ..kernels.kernel import Kernel
     from .host import Host
@@ -19,6 +21,7 @@ def execute(device: Host, kernel: Kernel, operands: Any = None) -> Stats:
 
     Returns ``Stats``, added up over the launches that count.
     """
+    report_kernel(kernel)
     runs = [(launch.counted, device.run(launch.program, launch.uniform, launch.macs, launch.element_bytes))
             for launch in kernel.launches(operands)]
     return reduce(add, (stats for counted, stats in runs if counted))

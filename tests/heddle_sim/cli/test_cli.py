@@ -1,6 +1,7 @@
 """The command line: exit codes, one line per error, JSON and nothing else on standard output."""
 
 import json
+from xml.etree import ElementTree
 
 import pytest
 from heddle import load_config
@@ -260,6 +261,24 @@ def test_bench_conv(capsys):
     found = answer(capsys, "bench", "conv", "--quick", *GOLDEN)["rows"]
     assert [(row["image"], row["method"], row["checked"], row["cycles"]) for row in found] == [
         ("8x8x16", method, True, None) for method in ("im2col", "compiled")]
+    im2col, compiled = found
+    for row in found:       # the bus is counted by the hardware only
+        assert row["read_bytes"] is row["write_bytes"] is row["line_lookups"] is None and row["im2col_bytes"] == 64 * 9 * 16
+        assert 0 < row["shared_bytes"] <= 16 << 10 and row["factor_bytes"] > 0
+    assert im2col["offset_bytes"] == 0 and im2col["representation_bytes"] is im2col["representation_seconds"] is None
+    assert compiled["offset_bytes"] > 0 < compiled["representation_seconds"] < 0.1
+    assert compiled["representation_bytes"] >= 4 * 64 + compiled["offset_bytes"]
+
+
+def test_bench_conv_on_the_hardware(capsys, tmp_path):
+    """Bytes on the bus: all of x and of the filters at least, and the result once; a drawing with a bar for each figure."""
+    path = tmp_path / "costs.svg"
+    found = answer(capsys, "bench", "conv", "--quick", "--config", "tiny", "--memory-mib", "1", "--quiet", "--plot", str(path))["rows"]
+    for row in found:
+        assert row["checked"] and row["read_bytes"] >= 8 * 8 * 16 + 16 * 9 * 16 and row["write_bytes"] >= 4 * 8 * 8 * 16
+        assert row["line_lookups"] > 0
+    texts = [item.text for item in ElementTree.parse(path).iter() if item.tag.endswith("text")]
+    assert {"im2col", "compiled", "8x8x16, 16x3x3", *(f"{row[name]:,}" for row in found for name in ("cycles", "read_bytes"))} <= set(texts)
 
 
 def test_run_conv(capsys):

@@ -97,9 +97,9 @@ def test_a_program_that_is_too_long_is_named(monkeypatch):
 
 
 def test_estimates_of_convolutions_are_near_the_figures():
-    """The stored figures of ``base``; short steps are hard to tell."""
+    """The stored figures of ``base``; layers of some hundred steps take as long as their start."""
     rows = [(figure["where"], figure["expected"]) for row in json.loads(FIGURES.read_text()) if row["command"] == "bench conv"
-            for figure in row["figures"] if figure["field"] == "cycles"]
+            for figure in row["figures"] if figure["field"] == "cycles" and figure["expected"] > 10_000]
     assert len(rows) >= 16
     for where, cycles in rows:
         (*size, channels), (outputs, *sizes) = ([int(number) for number in where[name].split("x")] for name in ("image", "filters"))

@@ -1,0 +1,37 @@
+"""On-chip memory that a convolution takes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .compiled_plan import CompiledConvolutionPlan
+from .convolution import ConvolutionKernel
+from .kernel import Kernel
+
+__all__ = ["Footprint", "footprint"]
+
+_REGISTER = 4       # bytes
+
+
+class Footprint(NamedTuple):
+    """Bytes of ``shared`` memory up to the end of the last region, of the ``factors`` registers of all lanes, and of the memory of compiled
+    ``offsets``."""
+
+    shared: int
+    factors: int
+    offsets: int
+
+
+def footprint(kernel: Kernel) -> Footprint:
+    """What the kernel of a convolution takes.
+
+    Factor registers hold weights (compiled) or pixels (im2col), twice where one half is loaded while ``mm`` reads the other, and the places
+    of the columns.
+    """
+    cfg = kernel.cfg
+    if isinstance(kernel, CompiledConvolutionPlan):
+        weights = kernel.words * cfg.dot * (2 if kernel.halves else 1)
+        entries = min(kernel.entry_count, cfg.compiled_offsets)
+        return Footprint(kernel.slab + kernel.slab_bytes * min(kernel.bands, 2), cfg.threads * (weights + 2 * _REGISTER), 4 * entries)
+    assert isinstance(kernel, ConvolutionKernel), f"kernel must be that of a convolution, not {type(kernel).__name__}"
+    return Footprint(max(kernel.stages) + kernel.stage_bytes, cfg.threads * (2 * kernel.used_bytes + _REGISTER), 0)
