@@ -1,5 +1,6 @@
 """``heddle bench check``: the stored figures, the pages that give them, and that a wrong figure is noticed."""
 
+import itertools
 import json
 import re
 import shlex
@@ -7,7 +8,9 @@ from pathlib import Path
 
 import pytest
 from heddle_sim.cli import main
+from heddle_sim.cli.convolution_suites import CONVOLUTIONS
 from heddle_sim.cli.figures import FIGURES, Command, Figure, load_figures, printed_value, store_figures
+from heddle_sim.draw.cost_svg import COST_FIELDS, cost_svg
 
 ROOT = Path(__file__).resolve().parents[3]
 COMMANDS = load_figures()
@@ -49,6 +52,16 @@ def test_pages_give_what_is_stored(command):
         if figure.shown is not None and figure.expected is not None:
             assert re.search(rf"(?<![\d,.]){re.escape(figure.shown)}", page), f"{command.page} does not say {figure.shown}"
             assert figure.agrees_with_page(), f"{command.page} says {figure.shown}, {figure.expected} is stored ({command.command})"
+
+
+def test_picture_of_convolutions_shows_what_is_stored():
+    stored, = (command.figures for command in COMMANDS if command.command == "bench conv")
+    rows = [{"image": "x".join(map(str, layer.image)), "filters": "x".join(map(str, layer.filters)), "stride": layer.stride[0],
+             "method": method} for layer in CONVOLUTIONS for method in ("im2col", "compiled")]
+    for row, field in itertools.product(rows, COST_FIELDS):
+        row[field], = (figure.expected for figure in stored if figure.field == field and row.items() >= (figure.where.items() - {
+            ("pad", figure.where["pad"])}))
+    assert (ROOT / "docs/images/convolution-costs.svg").read_text() == cost_svg(rows), "run make docs"
 
 
 def check(path, figures, capsys, *options):
