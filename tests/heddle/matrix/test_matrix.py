@@ -28,7 +28,7 @@ CONFIGS = {
 
 
 PART = ("profile=(banks|free)|repeats|every_merge|first_step|errors|stop_discards|transposed_once|transposed_errors|"
-        "no_bubbles/order=SLICES_OUTER|writes_between_steps|swizzled_tiles|compiled")
+        "no_bubbles/order=SLICES_OUTER|writes_between_steps|swizzled_tiles")
 
 
 @bench_cases(PART, *CONFIGS)
@@ -36,7 +36,16 @@ def test_matrix_unit(name, test_filter, simulator, seed):
     cfg = CONFIGS[name]
     filters = "profile=(banks|operations)|repeats|every_merge|first_step|errors" if name in ("plain", "far") else test_filter
     summary = run_bench(MatrixUnit(cfg), bench="heddle_verif.bench.matrix", cfg=cfg, simulator=simulator, seed=seed, test_filter=filters)
-    assert summary["tests"] == {None: 25, PART: 16}.get(filters, 7)
+    assert summary["tests"] == {None: 22, PART: 13}.get(filters, 7)
+
+
+@pytest.mark.parametrize("name", [
+    pytest.param("tiny", marks=pytest.mark.short),
+    *(pytest.param(name, marks=pytest.mark.variant) for name in ("dot8", "dot16", "far_slots", "threads16"))])
+def test_compiled_offsets(name, simulator, seed):
+    cfg = CONFIGS[name]
+    summary = run_bench(MatrixUnit(cfg), bench="heddle_verif.bench.matrix_offsets", cfg=cfg, simulator=simulator, seed=seed)
+    assert summary["tests"] == 3
 
 
 @pytest.mark.nightly

@@ -82,6 +82,8 @@ UNITS = {
                    quick={"base": "finish=0.6/same=0.7|full_groups"}),
     "matrix_unit": Unit(make=MatrixUnit, bench="matrix", configurations=SCALED, simulator="verilator",
                         night="profile=(banks|operations)|repeats|every_merge|first_step|errors", quick={"base": "repeats"}),
+    "compiled_offsets": Unit(make=MatrixUnit, bench="matrix_offsets", configurations=_scaled("tiny", "base", "large", "quad"),
+                             has=lambda cfg: cfg.compiled_offsets > 0, simulator="verilator"),
     "pe": Unit(make=PE, bench="pe", configurations=_scaled("tiny", "base", "large", "quad", "resident64", "small", "small_all")),
     "thread_unit": Unit(make=ThreadUnit, bench="thread", configurations=SCALED, simulator="verilator"),
     "shared_lsu": Unit(make=SharedLsu, bench="shared_lsu", configurations=_scaled("tiny", "base", "resident64", "small")),
