@@ -20,7 +20,7 @@ from ..compiled.layout import ImageLayout, ImageStrides
 from ..compiled.representation import ALWAYS, Representation, compile_convolution
 from ..golden.requantise import Requantise
 from .kernel import Kernel
-from .parts.fitting import Region, Unfit, check_regions
+from .parts.fitting import Region, Unfit, check_regions, check_tensors
 from .parts.output_tile import OutputTile
 from .parts.planes import Planes
 from .parts.tiling import MAX_SLICES, round_up
@@ -180,8 +180,7 @@ class CompiledConvolutionPlan(Kernel):
     def _check_features(cfg: Config) -> None:
         if not cfg.compiled_offsets:
             raise UsageError(f"configuration {cfg.name} must have compiled_offsets for method \"compiled\", not 0")
-        if not cfg.tensors:
-            raise UsageError(f"configuration {cfg.name} must have tensors for method \"compiled\" (groups of stores)")
+        check_tensors(cfg, "method \"compiled\"")
         if cfg.cores > 1:
             raise UsageError(f"cores must be 1 for method \"compiled\", not {cfg.cores}")
 

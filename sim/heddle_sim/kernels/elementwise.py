@@ -16,7 +16,7 @@ from heddle.errors import UsageError
 
 from ..golden.requantise import Requantise
 from .kernel import Kernel
-from .parts.fitting import Region, Unfit, check_regions
+from .parts.fitting import Region, Unfit, check_regions, check_tensors
 from .parts.launch import Launch
 from .parts.text import KernelText
 from .parts.thread_cycles import thread_cycles
@@ -75,8 +75,7 @@ class SumKernel(Kernel):
 
     def __init__(self, cfg: Config, problem: SumProblem) -> None:
         super().__init__(cfg, problem)
-        if not cfg.tensors:
-            raise UsageError(f"configuration {cfg.name} must have tensors for {problem.name} (groups of stores)")
+        check_tensors(cfg, problem.name)
         self.round_bytes = 4 * cfg.threads * _PASSES
         self.blocks = -(-problem.nbytes // BANK_BYTES)
         most = min(cfg.shared_bytes // 6, -(-BANK_BYTES * self.blocks // self.round_bytes) * self.round_bytes) // self.round_bytes

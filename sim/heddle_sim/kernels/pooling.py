@@ -21,7 +21,7 @@ from ..compiled.geometry import Geometry
 from ..golden.pooling import average_factors, window_counts
 from ..golden.requantise import MAX_MULTIPLIER, Requantise
 from .kernel import Kernel
-from .parts.fitting import Unfit
+from .parts.fitting import Unfit, check_tensors
 from .parts.launch import Launch
 from .parts.pool_bands import BAND_NAMES, PADS_FILLED, PoolBands
 from .parts.pool_window import FACTORS, PLACE, RESULT, SHARED, WindowOutput, WindowText
@@ -119,8 +119,7 @@ class PoolKernel(Kernel):
 
     def __init__(self, cfg: Config, problem: PoolProblem, unrolled: int = _UNROLLED[1]) -> None:
         super().__init__(cfg, problem)
-        if not cfg.tensors:
-            raise UsageError(f"configuration {cfg.name} must have tensors for {problem.name} (groups of stores)")
+        check_tensors(cfg, problem.name)
         self.unrolled = unrolled
         self.bands = self._fastest()
         self.text = KernelText([*BAND_NAMES, "first", "parity", "bands", "index", "last", "first_row", "column", "tap_row", "tap_column"])

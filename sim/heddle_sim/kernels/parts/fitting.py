@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from heddle.config import Config, ConfigError
 from heddle.constants import TOKEN_GRANULES
+from heddle.errors import UsageError
 
 from ...isa import assemble
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from ...isa.program import Program
     from .text import KernelText
 
-__all__ = ["Region", "Unfit", "assemble_kernel", "check_factors", "check_regions", "fitted"]
+__all__ = ["Region", "Unfit", "assemble_kernel", "check_factors", "check_regions", "check_tensors", "fitted"]
 
 Built = TypeVar("Built")
 _MOST = {"shared_memory_kib": 1024, "instruction_words": 4096}      # as ``Config`` has them
@@ -52,6 +53,12 @@ def check_factors(cfg: Config, words: int, halves: int = 2) -> None:
     granule = cfg.factor_words // TOKEN_GRANULES
     most = (TOKEN_GRANULES // halves - 1) * granule
     assert 0 < words <= most, f"factor words must be from 1 to {most}, not {words}"
+
+
+def check_tensors(cfg: Config, what: str) -> None:
+    """Raises ``ValueError`` where the configuration has no groups of stores, which ``what`` needs."""
+    if not cfg.tensors:
+        raise UsageError(f"configuration {cfg.name} must have tensors for {what} (groups of stores)")
 
 
 def assemble_kernel(text: KernelText, cfg: Config) -> Program:
