@@ -20,12 +20,8 @@ from ..compiled.representation import compile_convolution
 from ..draw.windows import draw, svg, windows
 from ..golden.requantise import Requantise
 from ..kernels.compiled_convolution import CompiledConvolutionKernel, CompiledConvolutionProblem
-from ..kernels.compiled_groups import expected_cycles, merged_groups, runs_of
-from ..kernels.convolution import ConvolutionKernel
+from ..kernels.convolution_methods import expectations, fastest_method
 from ..kernels.footprint import footprint
-from ..kernels.parts.convolution_shape import ConvolutionShape
-from ..kernels.parts.fitting import Unfit
-from ..kernels.problem import ConvolutionProblem
 from .common import add_config, configuration, print_json
 from .files import write_text
 from .layer_options import add_layer, layer_of
@@ -78,12 +74,17 @@ def _count(number: int, what: str) -> str:
 
 
 def _plan(options: argparse.Namespace, cfg: Config, geometry: Geometry, layout: ImageLayout) -> None:
-    rows = [_compiled(cfg, geometry, layout, options.requantise), _im2col(cfg, geometry, options.requantise)]
-    possible = [row for row in rows if row["cycles"]]
-    if not possible:
-        raise UsageError(f"a method must be able to do the layer: {'; '.join(str(row['why_not']) for row in rows)}")
-    taken = min(possible, key=lambda row: row["cycles"])
-    rows = [row | {"auto": row is taken} for row in rows]
+    spec = Requantise(1 << 30, 40) if options.requantise else None
+    found = expectations(cfg, CompiledConvolutionProblem(geometry, layout, 0, bias=options.requantise, requantise=spec))
+    taken = fastest_method(found)
+    if taken is None:
+        raise UsageError(f"a method must be able to do the layer: {'; '.join(method.why_not for method in found.values())}")
+    rows = []
+    for name, method in found.items():
+        row = {"method": name, "cycles": method.cycles, "why_not": method.why_not}
+        if method.problem is not None:
+            row |= {"runs": method.runs} | (_compiled(cfg, method.problem) if name == "compiled" else {})
+        rows.append(row | {"auto": name == taken})
     if options.json:
         print_json("show conv", cfg.name, rows)
         return
@@ -101,21 +102,13 @@ def _lines(row: dict[str, Any]) -> Iterator[str]:
             yield f"  {name.replace('_', ' ')}: {value:,}" if isinstance(value, int) else f"  {name.replace('_', ' ')}: {value}"
 
 
-def _compiled(cfg: Config, geometry: Geometry, layout: ImageLayout, requantise: bool) -> dict[str, Any]:
+def _compiled(cfg: Config, problem: Any) -> dict[str, Any]:
     """How the compiled method cuts a layer."""
-    row: dict[str, Any] = {"method": "compiled", "cycles": 0, "why_not": ""}
-    spec = Requantise(1 << 30, 40) if requantise else None
-    try:
-        problem = merged_groups(cfg, CompiledConvolutionProblem(geometry, layout, 0, bias=requantise, requantise=spec))
-        kernel = CompiledConvolutionKernel(cfg, problem)
-    except (UsageError, Unfit) as error:
-        return row | {"why_not": str(error) if isinstance(error, UsageError) else f"{error} is too small"}
+    kernel = CompiledConvolutionKernel(cfg, problem)
     tile, stores = kernel.tile * kernel.parts * kernel.steps // problem.ka, kernel.output.cycles(kernel.tile)
     decides = "stores" if stores > tile else "products"
     place = "beside the filters before them" if kernel.halves else "among the mm of their first tile" if kernel.together else "once"
-    return row | {
-        "cycles": expected_cycles(cfg, problem),
-        "runs": geometry.images * len(runs_of(problem)),
+    return {
         "groups_made_one": problem.merged,
         "channels_filled": problem.filled,
         "lanes_of_a_filter": problem.ka,
@@ -126,14 +119,3 @@ def _compiled(cfg: Config, geometry: Geometry, layout: ImageLayout, requantise: 
         "weights": f"{kernel.words} words a lane, loaded {place}",
         "shared_memory": f"{footprint(kernel).shared:,} of {cfg.shared_bytes:,} bytes",
     }
-
-
-def _im2col(cfg: Config, geometry: Geometry, requantise: bool) -> dict[str, Any]:
-    row: dict[str, Any] = {"method": "im2col", "cycles": 0, "why_not": ""}
-    if requantise:
-        return row | {"why_not": "method must be \"compiled\" with bias, zero points or requantise, not \"im2col\""}
-    try:
-        shape = ConvolutionShape.of_group(geometry)
-        return row | {"cycles": ConvolutionKernel.estimate(cfg, ConvolutionProblem(shape)) * geometry.group, "runs": geometry.group}
-    except (UsageError, Unfit) as error:
-        return row | {"why_not": str(error) if isinstance(error, UsageError) else f"{error} is too small"}

@@ -8,7 +8,6 @@ from operator import add
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from heddle.config import Config
 from heddle.errors import UsageError
 from numpy.typing import ArrayLike
 
@@ -17,10 +16,9 @@ from ..compiled.geometry import Geometry
 from ..compiled.layout import ImageLayout
 from ..golden.requantise import Requantise
 from ..kernels.compiled_convolution import CompiledConvolutionProblem
-from ..kernels.compiled_groups import expected_cycles, merged_groups
 from ..kernels.convolution import ConvolutionKernel
+from ..kernels.convolution_methods import NOT_IM2COL, expectations, fastest_method
 from ..kernels.parts.convolution_shape import ConvolutionShape
-from ..kernels.parts.fitting import Unfit
 from ..kernels.planner import plan
 from ..kernels.problem import ConvolutionProblem, Elements, Operands
 from .compiled_convolution import compiled_convolution
@@ -95,9 +93,13 @@ def convolve(device: Host, x: ArrayLike, w: ArrayLike, *, strides: int | Sequenc
     geometry = _geometry(x, w, image_layout, pads, strides, dilations, int(group))
     output = bias is not None or zero_point != 0 or requantise is not None or w.dtype.itemsize > 1
     if output and method == "im2col":
-        raise UsageError("method must be \"compiled\" with bias, zero points or requantise, not \"im2col\"")
-    if output or method == "compiled" or (
-            method == "auto" and _compiled_is_faster(device.cfg, geometry, image_layout, Elements.of(x, w))):
+        raise UsageError(NOT_IM2COL)
+    if method == "auto" and output:
+        method = "compiled"
+    if method == "auto":        # im2col says why neither can do it
+        layer = CompiledConvolutionProblem(geometry, image_layout, 0, Elements.of(x, w))
+        method = fastest_method(expectations(device.cfg, layer)) or "im2col"
+    if method == "compiled":
         return compiled_convolution(device, x, w, geometry, image_layout, zero_point, bias, requantise)
     last = image_layout.to_channels_last(x, geometry.channels)
     shape = ConvolutionShape.of_group(geometry)
@@ -105,19 +107,6 @@ def convolve(device: Host, x: ArrayLike, w: ArrayLike, *, strides: int | Sequenc
     runs = [_run(device, shape, *operands) for operands in zip(np.split(last, group, axis=-1), np.split(filters, group))]
     y, stats = np.concatenate([y for y, _ in runs], axis=-1), reduce(add, (stats for _, stats in runs))
     return image_layout.from_channels_last(y), stats
-
-
-def _compiled_is_faster(cfg: Config, geometry: Geometry, layout: ImageLayout, elements: Elements) -> bool:
-    """Whether compiled offsets can do it, in fewer expected cycles than im2col."""
-    try:
-        compiled = expected_cycles(cfg, merged_groups(cfg, CompiledConvolutionProblem(geometry, layout, 0, elements)))
-    except (UsageError, Unfit):
-        return False
-    try:
-        im2col = ConvolutionKernel.estimate(cfg, ConvolutionProblem(ConvolutionShape.of_group(geometry), elements))
-        return compiled <= im2col * geometry.group
-    except (UsageError, Unfit):
-        return True
 
 
 def _run(device: Host, shape: ConvolutionShape, x: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, Stats]:

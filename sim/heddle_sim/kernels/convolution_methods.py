@@ -1,0 +1,62 @@
+"""Methods of a convolution: what each is expected to take, and which one "auto" stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from heddle.config import Config
+from heddle.errors import UsageError
+
+from .compiled_groups import expected_cycles, merged_groups, runs_of
+from .compiled_plan import CompiledConvolutionProblem
+from .convolution import ConvolutionKernel
+from .parts.convolution_shape import ConvolutionShape
+from .parts.fitting import Unfit
+from .problem import ConvolutionProblem
+
+__all__ = ["NOT_IM2COL", "Expectation", "expectations", "fastest_method"]
+
+NOT_IM2COL = "method must be \"compiled\" with bias, zero points or requantise, not \"im2col\""
+
+
+class Expectation(NamedTuple):
+    """What a method is expected to take of a convolution: ``cycles`` over all ``runs``, by its cycle model, and the problem of its first
+    run. ``why_not``: why it cannot do it; then there are no cycles and no problem."""
+
+    cycles: int = 0
+    runs: int = 0
+    problem: CompiledConvolutionProblem | ConvolutionProblem | None = None
+    why_not: str = ""
+
+
+def expectations(cfg: Config, layer: CompiledConvolutionProblem) -> dict[str, Expectation]:
+    """Of each method by name, for a whole convolution: all images and groups of the geometry of ``layer``."""
+    found = {}
+    for name, method in (("compiled", _compiled), ("im2col", _im2col)):
+        try:
+            found[name] = method(cfg, layer)
+        except UsageError as error:
+            found[name] = Expectation(why_not=str(error))
+        except Unfit as error:
+            found[name] = Expectation(why_not=f"{error} is too small")
+    return found
+
+
+def fastest_method(found: Mapping[str, Expectation]) -> str | None:
+    """Name of the method with the fewest expected cycles, the first of equals; None where no method can do it."""
+    possible = [name for name, expectation in found.items() if expectation.problem is not None]
+    return min(possible, key=lambda name: found[name].cycles, default=None)
+
+
+def _compiled(cfg: Config, layer: CompiledConvolutionProblem) -> Expectation:
+    problem = merged_groups(cfg, layer)
+    return Expectation(expected_cycles(cfg, problem), problem.geometry.images * len(runs_of(problem)), problem)
+
+
+def _im2col(cfg: Config, layer: CompiledConvolutionProblem) -> Expectation:
+    if layer.bias or layer.zero_point or layer.requantise is not None or layer.addends > 1:
+        raise UsageError(NOT_IM2COL)
+    geometry = layer.geometry
+    problem = ConvolutionProblem(ConvolutionShape.of_group(geometry), layer.elements)
+    return Expectation(ConvolutionKernel.estimate(cfg, problem) * geometry.group, geometry.group, problem)
