@@ -3,38 +3,36 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from heddle.config import Config
 
-from ..compiled.layout import ImageLayout
-from ..device.elementwise import sum_problem
-from ..device.pooling import pool_problem
+from ..device.observers import executed_kernels
 from ..golden.pooling import add, add_factors, average_pool, max_pool
 from ..golden.requantise import Requantise
 from ..kernels.elementwise import SumKernel
-from ..kernels.planner import plan
 from ..kernels.pooling import PoolKernel
+from .bench_conv import convolution_bound
 from .common import check_result, print_rows
 
 if TYPE_CHECKING:
     from ..device.device import Device
+    from ..device.stats import Stats
 
 __all__ = ["POOLS", "Pool", "pool_row", "print_pool"]
-
-_LAYOUT = ImageLayout("NHWC")
 
 
 class Pool(NamedTuple):
     """An operation ("max", "average" or "add") on an image of rows, columns and channels; of pools also window, stride and padding of both
-    axes."""
+    axes, and whether padding counts."""
 
     operation: str
     image: tuple[int, int, int]
     kernel: tuple[int, int] | None = None
     stride: int = 1
     pad: int = 0
+    include_pad: bool = False
 
 
 POOLS = (
@@ -45,6 +43,7 @@ POOLS = (
     Pool("average", (16, 16, 64), (2, 2), 2),
     Pool("average", (8, 8, 64), (8, 8)),
     Pool("average", (7, 7, 256), (7, 7)),
+    Pool("average", (16, 16, 64), (3, 3), 1, 1, include_pad=True),
     Pool("add", (32, 32, 16)),
     Pool("add", (16, 16, 64)),
     Pool("add", (8, 8, 64)),
@@ -52,38 +51,48 @@ POOLS = (
 
 
 def pool_row(device: Device, pool: Pool, seed: int, check: bool) -> dict[str, Any]:
-    """A benchmark row of one image, channels last, int8. ``bound``: see ``PoolKernel.bound``; ``share``: of it in the cycles. Raises
-    ``CommandFailed`` when the result differs from that of the golden model."""
+    """A benchmark row of one image, channels last, int8. ``method``: "thread", or "convolution" by the matrix unit. ``bound``: cycles that
+    no run can beat; ``share``: of it in the cycles. Raises ``CommandFailed`` when the result differs from that of the golden model."""
     rng = np.random.default_rng(seed)
     x = rng.integers(-128, 128, (1, *pool.image), np.int8)
-    kernel: PoolKernel | SumKernel
-    if pool.operation == "add":
-        other, points = rng.integers(-128, 128, x.shape, np.int8), (3, -5)
-        multipliers, shift = add_factors(0.7, 0.9, 1.1)
-        output = Requantise(1, shift, 7)
-        kernel = cast(SumKernel, plan(device.cfg, sum_problem(x, other, multipliers, points, output)))
-        y, stats = device.add(x, other, multipliers, shift, a_zero_point=points[0], b_zero_point=points[1], zero_point=7)
-        expected = add(x, other, multipliers, points, output)
-    else:
-        window: dict[str, Any] = {"kernel": pool.kernel, "strides": pool.stride, "pads": pool.pad}
-        padding, strides = ((pool.pad,) * 2,) * 2, (pool.stride,) * 2
-        kernel = cast(PoolKernel, plan(device.cfg, pool_problem(pool.operation, x, _LAYOUT, **window)))
-        if pool.operation == "max":
-            y, stats = device.max_pool(x, layout=_LAYOUT.name, **window)
-            expected = max_pool(x, pool.kernel, padding, strides, (1, 1))
-        else:
-            y, stats = device.average_pool(x, layout=_LAYOUT.name, **window)
-            expected = average_pool(x, pool.kernel, padding, strides)
+    with executed_kernels() as kernels:
+        y, expected, stats = _sum(device, x, rng) if pool.operation == "add" else _pool(device, x, pool)
     if check:
         check_result("y", y, expected, "the golden model", f"{pool} seed={seed}")
-    bound = kernel.bound()
-    return {"operation": pool.operation, "image": "x".join(map(str, pool.image)),
-            "kernel": "x".join(map(str, pool.kernel)) if pool.kernel else None, "stride": pool.stride if pool.kernel else None,
-            "pad": pool.pad if pool.kernel else None, "seed": seed, "simulator": device.simulator, "cycles": stats.cycles,
-            "bound": round(bound), "share": bound / stats.cycles if stats.cycles else None, "breakdown": dict(stats.breakdown),
+    kernel = kernels[0]
+    if isinstance(kernel, (PoolKernel, SumKernel)):
+        method, bound = "thread", kernel.bound()
+    else:       # steps of mm, or bytes on the bus
+        method = "convolution"
+        bound = max(stats.macs / device.cfg.peak_macs(1) / convolution_bound(kernel), max(x.nbytes, y.nbytes) / device.cfg.axi_bytes)
+    window = {"kernel": "x".join(map(str, pool.kernel)), "stride": pool.stride, "pad": pool.pad, "include_pad": pool.include_pad
+              } if pool.kernel else dict.fromkeys(("kernel", "stride", "pad", "include_pad"))
+    return {"operation": pool.operation, "image": "x".join(map(str, pool.image)), **window, "method": method, "seed": seed,
+            "simulator": device.simulator, "cycles": stats.cycles, "bound": round(bound),
+            "share": bound / stats.cycles if stats.cycles else None, "breakdown": dict(stats.breakdown),
             "counters": dict(stats.counters), "checked": bool(check)}
 
 
+def _sum(device: Device, x: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, Stats]:
+    """The sum with other random integers: result, that of the golden model, figures."""
+    other, points = rng.integers(-128, 128, x.shape, np.int8), (3, -5)
+    multipliers, shift = add_factors(0.7, 0.9, 1.1)
+    y, stats = device.add(x, other, multipliers, shift, a_zero_point=points[0], b_zero_point=points[1], zero_point=7)
+    return y, add(x, other, multipliers, points, Requantise(1, shift, 7)), stats
+
+
+def _pool(device: Device, x: np.ndarray, pool: Pool) -> tuple[np.ndarray, np.ndarray, Stats]:
+    """Windows of an image: result, that of the golden model, figures."""
+    assert pool.kernel is not None
+    padding, strides = ((pool.pad,) * 2,) * 2, (pool.stride,) * 2
+    window: dict[str, Any] = {"kernel": pool.kernel, "strides": pool.stride, "pads": pool.pad, "layout": "NHWC"}
+    if pool.operation == "max":
+        y, stats = device.max_pool(x, **window)
+        return y, max_pool(x, pool.kernel, padding, strides, (1, 1)), stats
+    y, stats = device.average_pool(x, count_include_pad=pool.include_pad, **window)
+    return y, average_pool(x, pool.kernel, padding, strides, pool.include_pad), stats
+
+
 def print_pool(options: argparse.Namespace, cfg: Config, rows: list[dict[str, Any]]) -> None:
-    columns = ("operation", "image", "kernel", "stride", "pad", "cycles", "bound", "share", "checked")
+    columns = ("operation", "image", "kernel", "stride", "pad", "include_pad", "method", "cycles", "bound", "share", "checked")
     print_rows(options, "pool", cfg.name, rows, dict.fromkeys(columns))

@@ -7,6 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from heddle.config import Config
 from heddle.constants import BANK_BYTES
 from heddle.errors import UsageError, UsageTypeError
 from numpy.typing import ArrayLike
@@ -14,10 +15,14 @@ from numpy.typing import ArrayLike
 from ..arguments import check_flag, integer_array
 from ..compiled.geometry import Geometry
 from ..compiled.layout import ImageLayout
-from ..golden.requantise import Requantise
+from ..golden.requantise import MAX_SHIFT, Requantise
+from ..kernels.compiled_plan import CompiledConvolutionProblem
+from ..kernels.convolution_methods import expectations
+from ..kernels.parts.fitting import Unfit
 from ..kernels.planner import plan
 from ..kernels.pooling import PoolKernel, PoolProblem
-from ..kernels.problem import Operands
+from ..kernels.problem import Elements, Operands
+from .compiled_convolution import compiled_convolution
 from .execution import execute
 from .host import Host, Pads
 from .image_arguments import axis_pairs, check_bytes, check_zero_point, per_axis
@@ -26,7 +31,10 @@ from .memory import Placement
 if TYPE_CHECKING:
     from .stats import Stats
 
-__all__ = ["average", "global_average", "maximum", "pool_problem"]
+__all__ = ["average", "depthwise_average", "global_average", "maximum", "pool_problem"]
+
+_LAST = ImageLayout("NHWC")
+_MOST_LEFT = 6          # shift of a weight of 8 bits
 
 
 def _image(x: ArrayLike, layout: str, name: str) -> tuple[np.ndarray, ImageLayout]:
@@ -86,19 +94,56 @@ def pool_problem(kind: str, x: np.ndarray, layout: ImageLayout, *, kernel: int |
     return PoolProblem(kind, _geometry(x, layout, kernel, strides, pads, dilations), x.dtype.kind == "i", **options)
 
 
+def depthwise_average(cfg: Config, problem: PoolProblem) -> tuple[CompiledConvolutionProblem, int] | None:
+    """The convolution that gives the bytes of an average, and the weight of all elements, where it is expected to take fewer cycles.
+
+    All windows must count the same number of elements: the output stage then multiplies all sums by the one factor of the average, and
+    rounds as it does. The weight is a power of two, which the shift takes back: the output stage takes factors below 1/4 only without a
+    shift before. None where there is no such convolution, or it is not faster.
+    """
+    (factors, shift), shape, spec = problem.factors, problem.geometry, problem.output
+    factor, (minimum, maximum) = int(factors[0, 0]), spec.bounds
+    left = max(factor.bit_length() + 2 - shift, 0)
+    if (factors != factor).any() or left > _MOST_LEFT or shift + left > MAX_SHIFT or (255 * shape.positions << left).bit_length() > 31:
+        return None
+    # Without ``requantise`` padding counts as what it reads as.
+    layer = CompiledConvolutionProblem(
+        shape, _LAST, 0, Elements(1, problem.signed, True), problem.fill, bias=problem.requantise is None and problem.fill != 0,
+        requantise=Requantise(factor, shift + left, spec.zero_point, minimum, maximum, dtype=spec.dtype))
+    expected = expectations(cfg, layer)["compiled"]
+    try:
+        faster = expected.problem is not None and expected.cycles < PoolKernel.estimate(cfg, problem)
+    except Unfit:
+        faster = True
+    return (layer, 1 << left) if faster else None
+
+
 def _run(device: Host, x: np.ndarray, layout: ImageLayout, problem: PoolProblem) -> tuple[np.ndarray, Stats]:
-    kernel, memory, shape = cast(PoolKernel, plan(device.cfg, problem)), device.memory, problem.geometry
+    shape, planes = problem.geometry, _planes(x, layout)
     images, channels, _ = layout.sizes(x.shape)
-    nbytes = shape.pixels * shape.channels
-    with Placement(memory) as places:
-        operands = Operands(places.place_bytes(_planes(x, layout).tobytes()), places.place_bytes(kernel.parameters()),
-                            places.reserve((1, nbytes), np.uint8))
-        stats = execute(device, kernel, operands)
-        y = memory.read(operands.c, (shape.images * prod(shape.result), shape.channels), problem.output.dtype)
+    convolution = depthwise_average(device.cfg, problem) if problem.kind == "average" else None
+    if convolution is None:
+        y, stats = _pooled(device, planes, problem)
+    else:
+        planes = planes.reshape(shape.images, *shape.size, shape.channels)
+        layer, weight = convolution
+        w = np.full((shape.channels, 1, *shape.filter), weight, np.int8)
+        bias = np.full(shape.channels, weight * shape.positions * problem.fill, np.int32) if layer.bias else None
+        y, stats = compiled_convolution(device, planes, w, shape, _LAST, problem.fill, bias, layer.requantise)
     size = shape.result[:layout.spatial]
     if _in_blocks(layout):
         return y.reshape(layout.shape(images, channels, size)), stats
     return layout.from_channels_last(np.ascontiguousarray(y.reshape(images, *size, -1)[..., :channels])), stats
+
+
+def _pooled(device: Host, planes: np.ndarray, problem: PoolProblem) -> tuple[np.ndarray, Stats]:
+    """By the thread unit: (pixels of all planes, channels)."""
+    kernel, memory, shape = cast(PoolKernel, plan(device.cfg, problem)), device.memory, problem.geometry
+    with Placement(memory) as places:
+        operands = Operands(places.place_bytes(planes.tobytes()), places.place_bytes(kernel.parameters()),
+                            places.reserve((1, shape.pixels * shape.channels), np.uint8))
+        stats = execute(device, kernel, operands)
+        return memory.read(operands.c, (shape.images * prod(shape.result), shape.channels), problem.output.dtype), stats
 
 
 def maximum(device: Host, x: ArrayLike, *, layout: str, **window: Any) -> tuple[np.ndarray, Stats]:

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from heddle_sim import Device, Requantise
 from heddle_sim.compiled import ImageLayout
+from heddle_sim.device.observers import executed_kernels
 from heddle_sim.device.pooling import pool_problem
 from heddle_sim.golden.pooling import add, add_factors, average_pool, max_pool
+from heddle_sim.kernels.compiled_convolution import CompiledConvolutionKernel
 from heddle_sim.kernels.planner import plan
 from heddle_sim.kernels.pooling import PoolKernel
 from heddle_verif.stimulus.kernel_cases import random_integers
@@ -126,6 +128,52 @@ def test_global_average(golden):
         assert y.shape == (2, 20, 1, 1) and np.array_equal(np.moveaxis(y, 1, -1), expected)
 
 
+def compare_uniform(device, rng, kernel, stride, layout="NHWC", size=(9, 8), channels=32, pad=0, images=1, spec=None, dtype=np.int8):
+    """An average whose windows count the same number of elements; returns the class of its kernel, and cycles."""
+    named, zero = ImageLayout(layout), int(random_integers(rng, dtype))
+    x = random_integers(rng, dtype, (images, *size, channels))
+    x.reshape(-1)[::3] = np.iinfo(dtype).min        # and sums at the limits
+    with executed_kernels() as kernels:
+        y, stats = device.average_pool(named.from_channels_last(x), kernel, strides=stride, pads=pad, layout=layout,
+                                       count_include_pad=True, x_zero_point=zero, requantise=spec)
+    expected = average_pool(x, kernel, ((pad, pad),) * len(size), (stride,) * len(size), True, zero, spec)
+    assert y.dtype == expected.dtype and np.array_equal(named.to_channels_last(y, channels), expected), (kernel, stride, layout, spec)
+    assert device.memory.allocator.used == 0
+    return type(kernels[0]), stats.cycles
+
+
+# With factors of 1/4 and more, which weights above one avoid, and beyond what weights can.
+SPECS = (None, HALF, Requantise(5, 1, relu=True, dtype=np.uint8), Requantise((1 << 31) - 1, 36, -9, -100, 77), Requantise(1, 0, 3),
+         Requantise((1 << 31) - 1, 18), Requantise(77, 62))
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=[spec and f"{spec.multiplier}-{spec.shift}" for spec in SPECS])
+@pytest.mark.parametrize("dtype", TYPES)
+def test_averages_as_convolutions(dtype, spec):
+    """The same bytes as of the golden model, which divides: odd and even counts, padding that counts, every layout."""
+    rng, taken = np.random.default_rng(30), []
+    with Device("base", "golden", memory_bytes=MEMORY_BYTES) as device:
+        for kernel, stride, pad in (((2, 2), 2, 0), ((3, 3), 1, 1), ((1, 2), 1, 0), ((1, 1), 2, 0), ((4, 3), 2, 1)):
+            taken += [compare_uniform(device, rng, kernel, stride, pad=pad, spec=spec, dtype=dtype)[0]]
+        for layout in LAYOUTS:
+            taken += [compare_uniform(device, rng, (2, 2), 2, layout, channels=19, images=2, spec=spec, dtype=dtype)[0]]
+        taken += [compare_uniform(device, rng, (3,), 2, "NWC", (17,), spec=spec, dtype=dtype)[0]]
+    assert CompiledConvolutionKernel in taken or spec in SPECS[5:], taken
+
+
+def test_the_faster_way_is_taken(golden):
+    """By the cycle models; windows of different counts, and configurations without an output stage, leave no choice."""
+    rng = np.random.default_rng(31)
+    with Device("base", "golden", memory_bytes=MEMORY_BYTES) as device:
+        assert compare_uniform(device, rng, (3, 3), 1)[0] is CompiledConvolutionKernel
+        assert compare_uniform(device, rng, (8, 8), 1, size=(8, 8), channels=64)[0] is PoolKernel
+        for include, wanted in ((False, PoolKernel), (True, CompiledConvolutionKernel)):
+            with executed_kernels() as kernels:
+                device.average_pool(np.zeros((1, 9, 9, 32), np.int8), 3, pads=1, layout="NHWC", count_include_pad=include)
+            assert type(kernels[0]) is wanted
+    assert compare_uniform(golden, rng, (3, 3), 1)[0] is PoolKernel
+
+
 def compare_sums(device, rng, shape):
     a_type, b_type, dtype = rng.choice(TYPES, 3)
     a, b = random_integers(rng, a_type, shape), random_integers(rng, b_type, shape)
@@ -168,9 +216,20 @@ def test_on_the_hardware(hardware):
         compare_sums(hardware, rng, shape)
 
 
+def test_the_faster_way_on_the_hardware(hardware):
+    """On ``base`` the convolution takes less than half of the cycles that the thread unit would need at least."""
+    rng, window = np.random.default_rng(32), {"kernel": (2, 2), "strides": 2}
+    for spec in (None, Requantise(3 << 28, 30, -7)):
+        kernel, cycles = compare_uniform(hardware, rng, (2, 2), 2, size=(16, 16), spec=spec)
+        assert kernel is (CompiledConvolutionKernel if hardware.cfg.output_stage else PoolKernel)
+        x = np.zeros((1, 16, 16, 32), np.int8)
+        alone = PoolKernel(hardware.cfg, pool_problem("average", x, ImageLayout("NHWC"), requantise=spec, **window))
+        assert (cycles < 0.5 * alone.bound()) == hardware.cfg.output_stage
+
+
 def test_bound_is_below_the_cycles(hardware):
     x = random_integers(np.random.default_rng(28), np.int8, (1, 16, 16, 32))
-    for kind, window in (("max", {"kernel": 3, "strides": 2, "pads": 1}), ("average", {"kernel": 2, "strides": 2})):
+    for kind, window in (("max", {"kernel": 3, "strides": 2, "pads": 1}), ("average", {"kernel": 3, "strides": 2, "pads": 1})):
         kernel = plan(hardware.cfg, pool_problem(kind, x, ImageLayout("NHWC"), **window))
         run = hardware.max_pool if kind == "max" else hardware.average_pool
         _, stats = run(x, layout="NHWC", **window)
