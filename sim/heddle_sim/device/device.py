@@ -341,7 +341,8 @@ class Device(TensorAccess, RecurrentAccess):
             What becomes of the average of x minus ``x_zero_point``: multiplier / 2**shift is the scale of x by that of the result. One
             multiplier for all channels. ``golden.pooling.average_factors`` has the integers; halves are rounded up.
 
-        Returns ``LayerResult``: ``y`` of the type of x or of ``requantise``. Raises as ``max_pool``.
+        Returns ``LayerResult``: ``y`` of the type of x or of ``requantise``. Where all windows count the same number of elements it is
+        computed as a depthwise convolution if the cycle models expect that to be faster; the bytes are the same. Raises as ``max_pool``.
         """
         return LayerResult(*average(self, x, kernel=kernel, strides=strides, pads=pads, layout=layout,
                                     count_include_pad=count_include_pad, x_zero_point=x_zero_point, requantise=requantise))

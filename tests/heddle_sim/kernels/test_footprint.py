@@ -1,0 +1,55 @@
+"""On-chip memory of convolutions, and which kernels a device executed."""
+
+import numpy as np
+import pytest
+from heddle import load_config
+from heddle_sim import Device
+from heddle_sim.cli.convolution_suites import SUITES
+from heddle_sim.compiled import ImageLayout
+from heddle_sim.device.observers import executed_kernels
+from heddle_sim.kernels.compiled_convolution import CompiledConvolutionKernel, CompiledConvolutionProblem
+from heddle_sim.kernels.convolution import ConvolutionKernel
+from heddle_sim.kernels.convolution_methods import Expectation, expectations, fastest_method
+from heddle_sim.kernels.footprint import footprint
+
+BASE = load_config("base")
+
+
+@pytest.mark.parametrize("suite", ["list", "mobilenet", "depthwise"])
+def test_what_a_convolution_takes_is_there(suite):
+    """Of every layer that a method can do; im2col needs no offsets."""
+    families, seen = {"compiled": CompiledConvolutionKernel, "im2col": ConvolutionKernel}, set()
+    for layer in SUITES[suite]:
+        shape = layer.geometry(layer.image[0])
+        for name, method in expectations(BASE, CompiledConvolutionProblem(shape, ImageLayout("NHWC"))).items():
+            if method.problem is None:
+                continue
+            used = footprint(families[name](BASE, method.problem))
+            assert 0 < used.shared <= BASE.shared_bytes and 0 < used.factors <= BASE.threads * BASE.factor_words * BASE.dot
+            assert (0 < used.offsets <= 4 * BASE.compiled_offsets) if name == "compiled" else used.offsets == 0
+            seen.add(name)
+    assert seen == {"compiled", "im2col"}
+
+
+def test_the_fastest_method():
+    """Fewest cycles, the first of equals; a method that cannot do it is not taken, whatever its cycles."""
+    problem = CompiledConvolutionProblem(SUITES["list"][-1].geometry(8), ImageLayout("NHWC"))
+    fast, slow, none = Expectation(7, 1, problem), Expectation(8, 1, problem), Expectation(why_not="no room")
+    for found, name in (((fast, slow), "compiled"), ((slow, fast), "im2col"), ((fast, fast), "compiled"), ((none, slow), "im2col"),
+                        ((slow, none), "compiled"), ((none, none), None)):
+        assert fastest_method(dict(zip(("compiled", "im2col"), found))) == name
+
+
+def test_executed_kernels():
+    """In their order, also of contexts within contexts, and no others."""
+    a = np.ones((4, 4), np.int8)
+    with Device("tiny", "golden", memory_bytes=1 << 16) as device:
+        device.matmul(a, a)
+        with executed_kernels() as outer:
+            device.matmul(a, a)
+            with executed_kernels() as inner:
+                device.add(a, a, (1, 1), 0)
+            device.max_pool(a[None, ..., None], 2, layout="NHWC")
+        device.matmul(a, a)
+    assert [kernel.problem.name for kernel in inner] == ["add"]
+    assert [kernel.problem.name for kernel in outer][1:] == ["add", "max_pool"] and len(outer) == 3
