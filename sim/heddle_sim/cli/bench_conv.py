@@ -32,7 +32,7 @@ __all__ = ["conv_row", "convolution_bound", "layer_row", "print_conv", "total_ro
 MOST_MACS = 130_000_000         # of a row: more take over a minute to simulate
 _LAYOUT = ImageLayout("NHWC")
 _BYTES = ("read_bytes", "write_bytes", "line_lookups", "shared_bytes", "factor_bytes", "offset_bytes", "representation_bytes",
-          "representation_seconds", "im2col_bytes")
+          "representation_ms", "im2col_bytes")
 
 
 def _scaled_to(most: int, layer: Layer) -> Geometry:
@@ -51,7 +51,7 @@ def conv_row(device: Device, layer: Layer, seed: int, check: bool, method: str =
     """A benchmark row of one image, with fewer rows where it has over ``MOST_MACS`` (``scale``: rows of rows).
 
     ``bound``: useful part of what the lanes multiply when they never wait, with tiles and words that are not full. ``_memory`` has the
-    bytes. ``representation_seconds``: to make the compiled representation of the layer with all its rows. ``why_not``: why the
+    bytes. ``representation_ms``: milliseconds to make the compiled representation of the layer with all its rows. ``why_not``: why the
     configuration cannot compute the layer, which then has no cycles. Raises ``CommandFailed`` when the result differs from numpy's.
     """
     geometry, whole = _scaled_to(MOST_MACS, layer), layer.geometry(layer.image[0])
@@ -63,14 +63,14 @@ def conv_row(device: Device, layer: Layer, seed: int, check: bool, method: str =
             "pad": _text(layer.pad), "stride": _text(layer.stride), "group": layer.group, "method": method,
             "result": "int8" if requantise else "int32", "scale": f"{geometry.size[0]} of {layer.image[0]}",
             "seed": seed, "simulator": device.simulator} | figures | {
-            "representation_seconds": _representation_seconds(whole, device.cfg.threads) if method == "compiled" else None}
+            "representation_ms": _representation_ms(whole, device.cfg.threads) if method == "compiled" else None}
 
 
-def _representation_seconds(geometry: Geometry, threads: int) -> float:
-    """Processor time to make the compiled representation of a layer, with the choice of the order."""
+def _representation_ms(geometry: Geometry, threads: int) -> float:
+    """Milliseconds of processor time to make the compiled representation of a layer, with the choice of the order."""
     before = time.process_time()
     compile_convolution(geometry, _LAYOUT, threads=threads)
-    return time.process_time() - before
+    return 1000 * (time.process_time() - before)
 
 
 def _measured(device: Device, geometry: Geometry, layout: ImageLayout, method: str, seed: int, check: bool,
