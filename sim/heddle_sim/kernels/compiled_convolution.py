@@ -3,6 +3,7 @@
 Lanes hold filters, columns are pixels. A band of rows of x lies in shared memory as it lies in global memory. Fetching thread n has the
 base address of pixel n in its offset register. With the list of offsets that all threads share, ``mm`` reads the elements of its window
 where they are. The sums of a tile, ``threads`` filters by up to ``threads`` pixels, are stored while ``mm`` works on the next tile.
+Entries that the compiled-offset memory does not hold are loaded from shared memory between the ``mm`` of each tile.
 
 Loops, from outside: filters, bands, tiles of pixels. The weights of the next filters come to the other half of the factor registers behind
 the first tile. Where a half is too small the first tile of some filters loads them, some chunks in front of their ``mm``, while those
@@ -132,10 +133,9 @@ class CompiledConvolutionKernel(CompiledConvolutionPlan):
         write_scaled(text, self.weight_place, self.tid, 1, self.chunk_pitch, self.term)
         text(f"    mov r{self.zero}, 0", f"    shl r{self.channel_place}, r{self.tid}, 3", f"    mov r{self.offsets[0]}, 0",
              f"    barrier.wait b{_TABLE}", f"    ld.b32 r{self.place}, ur{_LOCAL}:r{self.base_place}:{self.table + self.places}")
-        fills = 4 * self.entry_count // cfg.dot
-        for word in range(0, fills, MAX_SLICES):
-            text(f"    offsets.k{min(MAX_SLICES, fills - word)} {word}, ur{_LOCAL}:rf{self.offsets[0]}:"
-                 f"{self.table + ROW_BYTES + word * cfg.dot}")
+        text(*self.entries.lines(0, self.entries.resident, f"ur{_LOCAL}:rf{self.offsets[0]}", self.table + ROW_BYTES))
+        if self.entries.window:
+            text(*(f"    mov r{number}, 0" for number in self.zeros))
 
     # -- weights ----------------------------------------------------------------------------
 
@@ -274,18 +274,23 @@ class CompiledConvolutionKernel(CompiledConvolutionPlan):
         """``mm`` of a tile, issued while that of the one before is under way; meanwhile the bases of the next one are loaded, and the last
         one is stored."""
         text, threads, offset = self.text, self.cfg.threads, self.offsets[parity]
-        kind, step = ("ow", MAX_SLICES) if self.by_word else ("ob", MAX_SLICES * self.cfg.dot)
+        kind, step = ("ow", self.slices) if self.by_word else ("ob", self.slices * self.cfg.dot)
         merge = f".ka{self.problem.ka}i" if self.problem.ka > 1 else ""
         begun = 0       # chunks that are loaded
         for part, name in zip(range(self.parts), ("entry", "entry_1", "entry_2", "entry_3")):
             product = parity * threads + part * self.output.part_size
             for number, words in enumerate(self.chunk_steps):
-                word = part * self.group_words + number * MAX_SLICES
+                word = part * self.group_words + number * self.slices
                 first = self._factors(word, half)
                 while self.together and begun * MAX_SLICES < word + words:
                     text(f"    @up4 bra load_{begun}", f"loaded_{begun}_{int(parity)}:")
                     begun += self.together
-                text(f"    umov {{{name}}}, {self.table}" if not number else f"    uadd {{{name}}}, {{{name}}}, {step << OFFSET_BITS}",
+                entry = self.entries.place(number * step)
+                text(*self.entries.lines(number * step, self.entries.refill(number * step), f"ur{_LOCAL}:rf{self.zeros[parity]}",
+                                         self.table + ROW_BYTES))
+                follows = number and entry == self.entries.place((number - 1) * step) + step
+                text(f"    uadd {{{name}}}, {{{name}}}, {step << OFFSET_BITS}" if follows
+                     else f"    umov {{{name}}}, {self.table + (entry << OFFSET_BITS)}",
                      f"    @p1 mm8{merge}{self._signs()}.k{words}.{kind}{'' if number else '.z'} r{product}, "
                      f"ur{_ENTRIES[part]}:rf{offset}:0, r{first}")
         if self.together:

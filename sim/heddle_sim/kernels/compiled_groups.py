@@ -43,10 +43,12 @@ def merged_groups(cfg: Config, problem: CompiledConvolutionProblem) -> CompiledC
 
 
 def _merged(cfg: Config, problem: CompiledConvolutionProblem) -> CompiledConvolutionProblem:
-    """``merged_groups`` of the channels that there are."""
+    """``merged_groups`` of the channels that there are: the most groups at once that memories hold; where they do not hold any, the
+    fastest."""
     geometry, vector = problem.geometry, problem.layout.vector
     filters, channels = geometry.outputs // geometry.group, geometry.group_channels
     failure: Exception | None = None
+    others = []
     if split := _split(cfg, problem):
         return split
     for merged in sorted((count for count in range(1, geometry.group + 1) if not geometry.group % count), reverse=True):
@@ -57,11 +59,14 @@ def _merged(cfg: Config, problem: CompiledConvolutionProblem) -> CompiledConvolu
         together = groups == 1 or (merged * filters == cfg.threads and moves)
         candidate = replace(problem, geometry=replace(geometry, group=groups), group=None if together else 0, merged=merged)
         try:
-            CompiledConvolutionKernel.estimate(cfg, candidate)
+            if CompiledConvolutionKernel(cfg, candidate).resident:
+                return candidate
         except (UsageError, Unfit) as error:
             failure = error
             continue
-        return candidate
+        others.append(candidate)
+    if others:
+        return min(others, key=lambda other: expected_cycles(cfg, other))
     assert failure is not None
     raise failure
 

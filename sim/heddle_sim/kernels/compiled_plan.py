@@ -21,6 +21,7 @@ from ..compiled.representation import ALWAYS, Representation, compile_convolutio
 from ..golden.requantise import Requantise
 from .kernel import Kernel
 from .parts.fitting import Region, Unfit, check_regions, check_tensors
+from .parts.offset_window import ENTRY_BYTES, OffsetWindow
 from .parts.output_tile import OutputTile
 from .parts.planes import Planes
 from .parts.tiling import MAX_SLICES, round_up
@@ -109,20 +110,22 @@ class CompiledConvolutionPlan(Kernel):
         self.words = self.group_words * self.parts
         self.entry_count = round_up(self.group_words * (1 if self.by_word else cfg.dot), BANK_BYTES // 4)
         granule = cfg.factor_words // TOKEN_GRANULES
-        for name, value, most in (("compiled_offsets", self.entry_count, cfg.compiled_offsets),
-                                  ("factor_words", self.words + 2 * granule, cfg.factor_words)):
-            if value > most:
-                raise UsageError(f"{name} must be at least {value} for {elements} elements of a filter with "
-                                 f"layout {layout.name}, not {most}")
+        if self.words + 2 * granule > cfg.factor_words:
+            raise UsageError(f"factor_words must be at least {self.words + 2 * granule} for {elements} elements of a filter with "
+                             f"layout {layout.name}, not {cfg.factor_words}")
+        # Words of an ``mm``, whose entries the memory holds, and its entries.
+        self.slices = min(MAX_SLICES, cfg.compiled_offsets // (1 if self.by_word else cfg.dot))
+        self.entries = OffsetWindow(cfg, self.entry_count, self.slices * (1 if self.by_word else cfg.dot))
         if shape.masked_positions > MASK_BITS:
             raise UsageError(f"padding must leave at most {MASK_BITS} filter positions that some pixel lacks, not {shape.masked_positions}")
         # Places of the bases of pixels, in granules of their own.
         self.offsets = [FIRST_FACTOR_REGISTER + (cfg.factor_words - parity * granule) * cfg.numbers_per_word - 1 for parity in range(2)]
+        self.zeros = [number - 1 for number in self.offsets]        # where refills find 0, beside the bases of the same tile
         # Words of neighbouring pixels lie in different banks, so that copies pass between them.
         self.swizzle = ".128B" if cfg.copy_swizzles and self.by_word else ""
         self.filter_tiles = -(-problem.outputs // threads)
         self.chunks = [min(MAX_SLICES, self.words - start) for start in range(0, self.words, MAX_SLICES)]
-        self.chunk_steps = [min(MAX_SLICES, self.steps - start) for start in range(0, self.steps, MAX_SLICES)]
+        self.chunk_steps = [min(self.slices, self.steps - start) for start in range(0, self.steps, self.slices)]
         self.weight_pitch = self.words * cfg.dot
         # Two halves of the factor registers, each of whole granules.
         self.half_words = (TOKEN_GRANULES // 2 - 1) * granule
@@ -150,6 +153,11 @@ class CompiledConvolutionPlan(Kernel):
         return int(kernel._cycles(kernel.rows, kernel.tile))
 
     @property
+    def resident(self) -> bool:
+        """Whether the compiled-offset memory holds the whole list."""
+        return not self.entries.window
+
+    @property
     def early(self) -> bool:
         """Whether the second weights are copied before the first tile: ``mm`` of a tile is too short to hide a copy, which is worth to wait
         until the threads have read the first ones."""
@@ -166,14 +174,14 @@ class CompiledConvolutionPlan(Kernel):
         shared = _CONTENDED if self.planes.vector == 1 and shape.group_channels > 1 else 0
         steps = self.parts * self.steps / self.problem.ka       # of a pixel
         least = max(store + _TILE, _ISSUE)
-        of_band = (tiles * max(tile * steps + shared + _STEPS, least)
-                   + (max(ragged * steps + shared + _STEPS, least) if ragged else 0))
+        beside = shared + _STEPS + self.parts * self.entries.cycles
+        of_band = (tiles * max(tile * steps + beside, least) + (max(ragged * steps + beside, least) if ragged else 0))
         copied = self._slab_bytes(rows, tile) / cfg.axi_bytes
         if bands > 1:       # the next band is copied behind the stores of the tile before
             of_band = max(of_band, store + copied + _LATENCY) + _BAND
         weights = self.filter_tiles * cfg.threads * self.weight_pitch / cfg.axi_bytes
         bus = weights + (copied * bands * self.filter_tiles if bands > 1 else 0)
-        start = copied + self.words * _LOAD + self.entry_count / 2 + _START
+        start = copied + self.words * _LOAD + self.entries.resident / 2 + _START
         return start + max(self.filter_tiles * bands * of_band, bus) + store
 
     @staticmethod
@@ -191,7 +199,7 @@ class CompiledConvolutionPlan(Kernel):
         self.chunk_pitch = MAX_SLICES * cfg.dot + BANK_BYTES
         self.slot_bytes = cfg.threads * self.chunk_pitch
         # First the padding: a row, which no swizzle leaves. Then entries, places of the lanes, and their biases and multipliers.
-        self.places = ROW_BYTES + 4 * self.entry_count
+        self.places = ROW_BYTES + ENTRY_BYTES * self.entry_count
         self.channels = self.places + 4 * cfg.threads
         self.table_bytes = self.channels + 8 * cfg.threads * self.parts * self.filter_tiles * self.output.has_channels
         self.stages, slots = (0, self.output.nbytes), 2 * self.output.nbytes

@@ -1,0 +1,64 @@
+"""Entries of a list of compiled offsets in a memory that need not hold all of them [S2.2]."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from heddle.config import Config
+
+from .tiling import MAX_SLICES
+
+__all__ = ["ENTRY_BYTES", "OffsetWindow"]
+
+ENTRY_BYTES = 4
+_DRAIN = 24         # cycles that ``mm`` waits behind the last word of a refill, as measured on ``base``
+
+
+class OffsetWindow:
+    """Places of the entries of a list in the compiled-offset memory. The first ones stay; where the memory does not hold all, the others
+    pass through a window behind these, which is refilled between the ``mm`` of each tile.
+
+    Parameters
+    ----------
+    cfg : Config
+    entries : int
+        Of the list, a multiple of those of a word.
+    chunk : int
+        Entries of an ``mm``, which divide the depth of the memory.
+    window : int or None
+        Entries of the window, a multiple of ``chunk``; None: those with the fewest cycles, 0 where the memory holds all.
+    """
+
+    def __init__(self, cfg: Config, entries: int, chunk: int, window: int | None = None) -> None:
+        self.cfg, self.entries, depth = cfg, entries, cfg.compiled_offsets
+        if window is None:
+            window = 0 if entries <= depth else min(range(chunk, depth + 1, chunk), key=lambda size: self._cycles(size))
+        self.window = window
+        self.resident = min(entries, depth - window)
+
+    def _cycles(self, window: int) -> int:
+        """Of the refills of a tile."""
+        passing = self.entries - (self.cfg.compiled_offsets - window)
+        return ENTRY_BYTES * passing // self.cfg.dot + _DRAIN * -(-passing // window)
+
+    @property
+    def cycles(self) -> int:
+        """Of the refills of a tile, during which ``mm`` multiplies nothing."""
+        return self._cycles(self.window) if self.window else 0
+
+    def place(self, first: int) -> int:
+        """Number in the memory of entry ``first`` of the list."""
+        return first if first < self.resident else self.resident + (first - self.resident) % self.window
+
+    def refill(self, first: int) -> int:
+        """Entries to load in front of the ``mm`` that begins with entry ``first``."""
+        if first < self.resident or (first - self.resident) % self.window:
+            return 0
+        return min(self.window, self.entries - first)
+
+    def lines(self, first: int, count: int, address: str, start: int) -> Iterator[str]:
+        """Lines that load ``count`` entries; the list begins ``start`` bytes behind ``address``."""
+        words, place = ENTRY_BYTES * count // self.cfg.dot, ENTRY_BYTES * self.place(first) // self.cfg.dot
+        for word in range(0, words, MAX_SLICES):
+            yield (f"    offsets.k{min(MAX_SLICES, words - word)} {place + word}, "
+                   f"{address}:{start + ENTRY_BYTES * first + word * self.cfg.dot}")
