@@ -7,7 +7,8 @@ Entries that the compiled-offset memory does not hold are loaded from shared mem
 
 Loops, from outside: filters, bands, tiles of pixels. The weights of the next filters come to the other half of the factor registers behind
 the first tile. Where a half is too small the first tile of some filters loads them, some chunks in front of their ``mm``, while those
-before are multiplied. Bands come to two places in turn, where one does not hold all of x.
+before are multiplied. Bands come to two places in turn, where one does not hold all of x; where shared memory has room for one of them
+only, the next band comes when ``mm`` has left the present one.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from .compiled_plan import CHUNK_SLOTS, CompiledConvolutionPlan, CompiledConvolu
 from .parts.launch import Launch
 from .parts.merges import write_scaled
 from .parts.text import KernelText
-from .parts.tiling import MAX_SLICES
 from .problem import Operands
 
 __all__ = ["CompiledConvolutionKernel", "CompiledConvolutionProblem"]
@@ -92,8 +92,12 @@ class CompiledConvolutionKernel(CompiledConvolutionPlan):
         text.select(("up0", *["up4"] * self.halves), self._tile)
         if self.halves or self.together:
             self._load_next()
-        text("    usetp.gt up2, {tile_left}, 0", "    @up2 bra tile", "    uxor {parity}, {parity}, 1", "    usetp.ne up1, {parity}, 0",
-             "    usub {bands}, {bands}, 1", "    usetp.gt up2, {bands}, 0", "    @up2 bra band", "    usub {filters}, {filters}, 1",
+        text("    usetp.gt up2, {tile_left}, 0", "    @up2 bra tile")
+        if self.waits:
+            self._copy_band_behind()
+        else:
+            text("    uxor {parity}, {parity}, 1", "    usetp.ne up1, {parity}, 0")
+        text("    usub {bands}, {bands}, 1", "    usetp.gt up2, {bands}, 0", "    @up2 bra band", "    usub {filters}, {filters}, 1",
              f"    usub {{filters_left}}, {{filters_left}}, {self.cfg.threads}", "    usetp.le up2, {filters}, 0", "    @up2 bra last")
         self._next_filters()
         text("    bra filter", "last:")
@@ -141,18 +145,18 @@ class CompiledConvolutionKernel(CompiledConvolutionPlan):
 
     def _copy_chunk(self, number: int) -> None:
         """Copy of a chunk of the weights of the filters ``w`` to its slot; the last one may be shorter."""
-        text, nbytes, slot = self.text, self.chunks[number] * self.cfg.dot, number % CHUNK_SLOTS
+        text, nbytes, slot = self.text, self.chunks[number] * self.cfg.dot, number % len(self.slots)
         last = number and nbytes < self.chunks[0] * self.cfg.dot
         if last:
             text(f"    umov {{w_blocks}}, {nbytes // BANK_BYTES}")
-        text(f"    uadd {{chunk}}, {{w}}, {number * MAX_SLICES * self.cfg.dot}",
+        text(f"    uadd {{chunk}}, {{w}}, {number * self.chunk_words * self.cfg.dot}",
              f"    barrier.expect b{_WEIGHTS[slot]}, {nbytes * self.cfg.threads}",
              f"    copy_rows.shared.global {{slot_{slot}}}, {{chunk}}, {{w_blocks}}, b{_WEIGHTS[slot]}")
         if last:
             text(f"    umov {{w_blocks}}, {self.chunks[0] * self.cfg.dot // BANK_BYTES}")
 
     def _copy_first_chunks(self) -> None:
-        for number in range(min(CHUNK_SLOTS - 1, len(self.chunks))):
+        for number in range(min(len(self.slots) - 1, len(self.chunks))):
             self._copy_chunk(number)
 
     def _factors(self, word: int, half: bool) -> int:
@@ -166,14 +170,14 @@ class CompiledConvolutionKernel(CompiledConvolutionPlan):
 
     def _load_chunk(self, number: int, half: bool) -> None:
         loads = self.chunks[number] * self.cfg.dot // BANK_BYTES
-        slot, first = number % CHUNK_SLOTS, self._factors(number * MAX_SLICES, half)
+        slot, first = number % len(self.slots), self._factors(number * self.chunk_words, half)
         self.text(f"    barrier.wait b{_WEIGHTS[slot]}",
                   *(f"    ld.v4 r{first + 4 * part}, ur{_LOCAL}:r{self.weight_place}:{self.slots[slot] + BANK_BYTES * part}"
                     for part in range(loads)))
-        if number + CHUNK_SLOTS - 1 < len(self.chunks):
+        if number + len(self.slots) - 1 < len(self.chunks):
             if number:
                 self.text(f"    wait_thread {loads}")
-            self._copy_chunk(number + CHUNK_SLOTS - 1)
+            self._copy_chunk(number + len(self.slots) - 1)
 
     def _load_together(self, first: int) -> None:
         """``together`` chunks from ``first`` on, for the first tile of some filters, which goes on behind it."""
@@ -248,7 +252,7 @@ class CompiledConvolutionKernel(CompiledConvolutionPlan):
                 text(f"    segment.shared.b8.d1{self.swizzle} ur{_ENTRIES[part]}, {source}")
             text(f"    umov {{tile_bases}}, {place + pieces}")
 
-        if self.bands == 1:
+        if self.bands == 1 or self.waits:
             begin(False)
         else:
             text.select(("up1",), begin)
@@ -282,7 +286,7 @@ class CompiledConvolutionKernel(CompiledConvolutionPlan):
             for number, words in enumerate(self.chunk_steps):
                 word = part * self.group_words + number * self.slices
                 first = self._factors(word, half)
-                while self.together and begun * MAX_SLICES < word + words:
+                while self.together and begun * self.chunk_words < word + words:
                     text(f"    @up4 bra load_{begun}", f"loaded_{begun}_{int(parity)}:")
                     begun += self.together
                 entry = self.entries.place(number * step)
@@ -309,7 +313,7 @@ class CompiledConvolutionKernel(CompiledConvolutionPlan):
                    f"{self.table + self.channels + 8 * threads * part}" for part in range(self.parts)),
                  *self.output.set_channels(self.channel, self.zero),
                  f"    add r{self.channel_place}, r{self.channel_place}, {8 * threads * self.parts}", f"{same}:")
-        if self.bands > 1:
+        if self.bands > 1 and not self.waits:
             self._copy_next_band()
         text("    umov {prev_y}, {tile_y}", "    umov {prev_left}, {this_left}", "    umov {prev_filters}, {filters_left}",
              f"    uadd {{tile_y}}, {{tile_y}}, {self.tile * self.output.pixel_pitch}",
@@ -322,16 +326,28 @@ class CompiledConvolutionKernel(CompiledConvolutionPlan):
 
     def _copy_next_band(self) -> None:
         """Behind the first tile of a band, when the tile before is stored: ``mm`` has left the band before, whose place is free."""
+        text, done = self.text, self.text.label("copied")
+        text("    usetp.eq up2, {first_tile}, 0", f"    @up2 bra {done}", "    umov {first_tile}, 0")
+        self._advance_band(done)
+        text.select(("up1",), lambda parity: self._copy_band(not parity))
+        text(f"{done}:")
+
+    def _copy_band_behind(self) -> None:
+        """Behind the last tile of a band, in the only place: when ``mm`` has left it."""
+        self._advance_band("waited")
+        self.text("    wait.matrix")
+        self._copy_band(False)
+        self.text("waited:")
+
+    def _advance_band(self, done: str) -> None:
+        """The next band, the first one behind the last; goes to ``done`` where there is none."""
         text, shape = self.text, self.problem.geometry
-        done = text.label("copied")
-        text("    usetp.eq up2, {first_tile}, 0", f"    @up2 bra {done}", "    umov {first_tile}, 0", "    usetp.le up2, {copies}, 0",
-             f"    @up2 bra {done}", "    usub {copies}, {copies}, 1", "    usub {next_band}, {next_band}, 1",
+        text("    usetp.le up2, {copies}, 0", f"    @up2 bra {done}", "    usub {copies}, {copies}, 1",
+             "    usub {next_band}, {next_band}, 1",
              f"    uadd {{next_x}}, {{next_x}}, {self.rows * shape.stride[0] * self.planes.row_bytes}",
              f"    uadd {{next_bases}}, {{next_bases}}, {4 * self.base_count}",
              "    usetp.le up2, {next_band}, 0", "    @up2 umov {next_x}, {x}", "    @up2 umov {next_bases}, {bases}",
              f"    @up2 umov {{next_band}}, {self.bands}")
-        text.select(("up1",), lambda parity: self._copy_band(not parity))
-        text(f"{done}:")
 
     def _store(self, parity: bool) -> None:
         """A tile from its registers to its staging area. When its first lines wait in the thread unit, the stores of the tile before are

@@ -30,6 +30,12 @@ from .problem import Elements, Problem
 __all__ = ["CHUNK_SLOTS", "CompiledConvolutionPlan", "CompiledConvolutionProblem"]
 
 CHUNK_SLOTS = 4             # of chunks of weights in shared memory
+# Places of bands, slots of chunks, words of a chunk: the first row that fits, and of it the fastest.
+_AREAS = (
+    ((2, CHUNK_SLOTS, MAX_SLICES),),
+    ((2, 2, MAX_SLICES), (1, CHUNK_SLOTS, MAX_SLICES), (1, 2, MAX_SLICES)),
+    ((1, 2, MAX_SLICES // 2),),
+)
 # Cycles of the cost model, as measured on ``base``.
 _START, _LOAD = 500, 4                      # of a run; of a word of weights
 _TILE, _BAND, _CONTENDED, _LATENCY = 20, 20, 180, 100       # of a tile beside its stores; between two bands; of a tile of planes; of a copy
@@ -124,14 +130,13 @@ class CompiledConvolutionPlan(Kernel):
         # Words of neighbouring pixels lie in different banks, so that copies pass between them.
         self.swizzle = ".128B" if cfg.copy_swizzles and self.by_word else ""
         self.filter_tiles = -(-problem.outputs // threads)
-        self.chunks = [min(MAX_SLICES, self.words - start) for start in range(0, self.words, MAX_SLICES)]
         self.chunk_steps = [min(self.slices, self.steps - start) for start in range(0, self.steps, self.slices)]
         self.weight_pitch = self.words * cfg.dot
         # Two halves of the factor registers, each of whole granules.
         self.half_words = (TOKEN_GRANULES // 2 - 1) * granule
         self.halves = whole < 2 and self.filter_tiles > 1 and self.words <= self.half_words
-        # Chunks of weights that are loaded together, each in front of its ``mm``; none: all in front of the first tile.
-        self.together = max(granule // MAX_SLICES, 1) if not self.halves and whole < 4 and self.filter_tiles > 1 else 0
+        # The first tile of some filters loads their weights, each in front of its ``mm``; else all are loaded in front of it.
+        self.among = not self.halves and whole < 4 and self.filter_tiles > 1
         self.output = OutputTile(cfg, shape, layout, problem.outputs, problem.bias or problem.zero_point != 0, problem.requantise,
                                  problem.ka, self.parts)
         self._place()
@@ -154,8 +159,8 @@ class CompiledConvolutionPlan(Kernel):
 
     @property
     def resident(self) -> bool:
-        """Whether the compiled-offset memory holds the whole list."""
-        return not self.entries.window
+        """Whether the memories hold what they are to: the whole list of offsets, and bands beside each other."""
+        return not self.entries.window and self.band_places == 2 and len(self.slots) == CHUNK_SLOTS
 
     @property
     def early(self) -> bool:
@@ -177,7 +182,9 @@ class CompiledConvolutionPlan(Kernel):
         beside = shared + _STEPS + self.parts * self.entries.cycles
         of_band = (tiles * max(tile * steps + beside, least) + (max(ragged * steps + beside, least) if ragged else 0))
         copied = self._slab_bytes(rows, tile) / cfg.axi_bytes
-        if bands > 1:       # the next band is copied behind the stores of the tile before
+        if bands > 1 and self.band_places == 1:
+            of_band += copied + _LATENCY + _BAND
+        elif bands > 1:       # the next band is copied behind the stores of the tile before
             of_band = max(of_band, store + copied + _LATENCY) + _BAND
         weights = self.filter_tiles * cfg.threads * self.weight_pitch / cfg.axi_bytes
         bus = weights + (copied * bands * self.filter_tiles if bands > 1 else 0)
@@ -193,31 +200,54 @@ class CompiledConvolutionPlan(Kernel):
             raise UsageError(f"cores must be 1 for method \"compiled\", not {cfg.cores}")
 
     def _place(self) -> None:
-        """Shared memory, the rows of a band, and the pixels of a tile: fewer than ``threads`` where that is faster, as of small images,
-        whose last tile would be nearly empty."""
+        """Shared memory: two places of bands, or where it has no room for these, one, or fewer and smaller slots of weights.
+
+        Raises ``Unfit`` where it has no room for that.
+        """
+        for choices in _AREAS:
+            fitting = []
+            for areas in choices:
+                try:
+                    self._cut(*areas)
+                except Unfit:
+                    continue
+                fitting.append((self._cycles(self.rows, self.tile), areas))
+            if fitting:
+                self._cut(*min(fitting, key=lambda choice: choice[0])[1])
+                return
+        raise Unfit("shared_memory_kib")
+
+    def _cut(self, places: int, slots: int, chunk: int) -> None:
+        """Shared memory with so many places of bands and slots of ``chunk`` words of weights, the rows of a band, and the pixels of a tile:
+        fewer than ``threads`` where that is faster, as of small images, whose last tile would be nearly empty."""
         cfg, shape = self.cfg, self.problem.geometry
-        self.chunk_pitch = MAX_SLICES * cfg.dot + BANK_BYTES
+        self.band_places, self.chunk_words = places, chunk
+        self.chunks = [min(chunk, self.words - start) for start in range(0, self.words, chunk)]
+        # Chunks of weights that are loaded together.
+        self.together = max(cfg.factor_words // TOKEN_GRANULES // chunk, 1) if self.among else 0
+        self.chunk_pitch = chunk * cfg.dot + BANK_BYTES
         self.slot_bytes = cfg.threads * self.chunk_pitch
         # First the padding: a row, which no swizzle leaves. Then entries, places of the lanes, and their biases and multipliers.
         self.places = ROW_BYTES + ENTRY_BYTES * self.entry_count
         self.channels = self.places + 4 * cfg.threads
         self.table_bytes = self.channels + 8 * cfg.threads * self.parts * self.filter_tiles * self.output.has_channels
-        self.stages, slots = (0, self.output.nbytes), 2 * self.output.nbytes
-        self.slots = tuple(slots + number * self.slot_bytes for number in range(CHUNK_SLOTS))
-        self.table = round_up(slots + CHUNK_SLOTS * self.slot_bytes, ROW_BYTES)
+        self.stages, first = (0, self.output.nbytes), 2 * self.output.nbytes
+        self.slots = tuple(first + number * self.slot_bytes for number in range(slots))
+        self.table = round_up(first + slots * self.slot_bytes, ROW_BYTES)
         self.slab = round_up(self.table + self.table_bytes, ROW_BYTES)
         rows = self._fastest_rows(cfg.threads)
         tiles = [tile for tile in range(cfg.threads, 0, -self.output.tile_step) if self._fits(rows, tile)]
         self.tile = min(tiles, key=lambda tile: self._cycles(rows, tile))
         self.rows = self._fastest_rows(self.tile)
         self.bands = -(-shape.result[0] // self.rows)
+        self.waits = places == 1 < self.bands           # a band is copied when ``mm`` has left the one before
         self.slab_bytes, self.base_count = self._slab_bytes(self.rows, self.tile), self._base_count(self.rows, self.tile)
         self.band_pixels = self.rows * prod(shape.result[1:])
         self.band_tiles = -(-self.band_pixels // self.tile)
         check_regions(cfg, [
             *(Region(f"stage {number}", start, self.output.nbytes) for number, start in enumerate(self.stages)),
             *(Region(f"slot {number}", start, self.slot_bytes) for number, start in enumerate(self.slots)),
-            Region("table", self.table, self.table_bytes), Region("slabs", self.slab, self.slab_bytes * min(self.bands, 2))])
+            Region("table", self.table, self.table_bytes), Region("slabs", self.slab, self.slab_bytes * min(self.bands, places))])
 
     def _fastest_rows(self, tile: int) -> int:
         """Rows of a band. Raises ``Unfit`` where none fit shared memory."""
@@ -228,11 +258,12 @@ class CompiledConvolutionPlan(Kernel):
         return min(fitting, key=lambda rows: self._cycles(rows, tile))
 
     def _fits(self, rows: int, tile: int) -> bool:
-        """Whether shared memory holds bands of so many rows: one of all rows, or two that begin at multiples of 16 bytes of x, and of y."""
+        """Whether shared memory holds bands of so many rows: one of all rows, or bands in their places that
+        begin at multiples of 16 bytes of x, and of y."""
         shape, room = self.problem.geometry, self.cfg.shared_bytes - self.slab
         if rows == shape.result[0]:
             return self._slab_bytes(rows, tile) <= room
-        return (self._whole % 2 == 0 and 2 * self._slab_bytes(rows, tile) <= room
+        return (self._whole % 2 == 0 and self.band_places * self._slab_bytes(rows, tile) <= room
                 and rows * shape.stride[0] * self.planes.row_bytes % BANK_BYTES == 0
                 and rows * prod(shape.result[1:]) * self.output.pixel_pitch % BANK_BYTES == 0)
 
