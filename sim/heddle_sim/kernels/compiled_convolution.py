@@ -7,17 +7,17 @@ Entries that the compiled-offset memory does not hold are loaded from shared mem
 
 Loops, from outside: filters, bands, tiles of pixels. The weights of the next filters come to the other half of the factor registers behind
 the first tile. Where a half is too small the first tile of some filters loads them, some chunks in front of their ``mm``, while those
-before are multiplied. Bands come to two places in turn, where one does not hold all of x; where shared memory has room for one of them
-only, the next band comes when ``mm`` has left the present one.
+before are multiplied. Filters that the registers do not hold are streamed (``compiled_products``). Bands come to two places in turn, where
+one does not hold all of x; where shared memory has room for one of them only, the next band comes when ``mm`` has left the present one.
 """
 
 from __future__ import annotations
 
 from heddle.config import Config
-from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, ROW_BYTES
-from heddle.isa.compiled_offsets import OFFSET_BITS
+from heddle.constants import BANK_BYTES, ROW_BYTES
 
-from .compiled_plan import CHUNK_SLOTS, CompiledConvolutionPlan, CompiledConvolutionProblem
+from .compiled_plan import CHUNK_SLOTS, CompiledConvolutionProblem
+from .compiled_products import ENTRIES, LOCAL, CompiledProducts
 from .parts.launch import Launch
 from .parts.merges import write_scaled
 from .parts.text import KernelText
@@ -25,17 +25,18 @@ from .problem import Operands
 
 __all__ = ["CompiledConvolutionKernel", "CompiledConvolutionProblem"]
 
-_SLABS, _WEIGHTS, _TABLE = (0, 1), (2, 3, 4, 5), 6      # barriers
+_SLABS, _TABLE = (0, 1), 6      # barriers
 _FIRST_STORES = 4                           # of a tile, for the thread unit to work on while other instructions are issued
-_ENTRIES, _BASES, _LOCAL = (0, 3, 4, 5), 1, 2       # segments: the band for each group, bases of its pixels, all of shared memory
+_BASES = 1                      # segment of the bases of the pixels of a tile
 
 
-class CompiledConvolutionKernel(CompiledConvolutionPlan):
+class CompiledConvolutionKernel(CompiledProducts):
     """``mm`` with compiled offsets for a ``CompiledConvolutionProblem``. Operands: ``a`` the first plane of the group's channels, ``b`` the
     ``table`` of the kernel with the weights behind it, ``c`` the first plane of the result.
 
     Uniform predicates: up0 parity of the tile, up1 parity of the band, up2 scratch, up3 a tile waits to be stored, up4 half of the factor
-    registers, or weights are to be loaded, up5 a tile waits to be sent. Thread predicate p1: columns of the tile.
+    registers, or weights are to be loaded, or the sums of streamed filters begin, up5 a tile waits to be sent. Thread predicate p1: columns
+    of the tile.
     """
 
     def __init__(self, cfg: Config, problem: CompiledConvolutionProblem, whole: int = 0) -> None:
@@ -49,7 +50,7 @@ class CompiledConvolutionKernel(CompiledConvolutionPlan):
                 "chunk", "chunk_pitch", "w_blocks", "w_rows", "y", "y_pitch", "from", "from_pitch", "blocks", "rows", "table", "bases",
                 "bases_to", "next_bases", "w", "x", "filters", "filters_left", "prev_filters", "in_block", "bands", "next_band", "copies",
                 "first_tile", "parity", "first_y", "row_y", "tile_y", "prev_y", "half", "load", "left", "tile_left", "this_left",
-                "prev_left", "tile_bases", "fresh", "group_place", "group_offset", "columns"]
+                "prev_left", "tile_bases", "fresh", "group_place", "group_offset", "columns", "parts_left", "refill"]
 
     def launches(self, operands: Operands | None = None) -> list[Launch]:
         """One ``Launch``; ``operands.table``: the bases."""
@@ -84,7 +85,7 @@ class CompiledConvolutionKernel(CompiledConvolutionPlan):
         text("filter:")
         if self.together:
             text("    usetp.eq up4, {x}, {x}", "    umov {load}, 1")
-        elif not self.halves:
+        elif not self.halves and not self.streamed:
             self._load_weights(False)
         text(f"    umov {{bands}}, {self.bands}", f"    umov {{left}}, {self.pixels}", "    umov {row_y}, {first_y}", "band:")
         self._begin_band()
@@ -130,83 +131,19 @@ class CompiledConvolutionKernel(CompiledConvolutionPlan):
         self.channel, self.packed = first + 8, first + 16
         text(f"    umov {{bases_to}}, {self.table}", f"    barrier.expect b{_TABLE}, {self.table_bytes}",
              f"    copy_block.shared.global {{bases_to}}, {{table}}, {self.table_bytes // BANK_BYTES}, b{_TABLE}")
-        self._copy_first_chunks()
+        if not self.streamed:
+            self._copy_first_chunks()
         self._copy_band(False)
         text(*(f"    usetp.ne {predicate}, {{x}}, {{x}}" for predicate in ("up0", "up1", "up3", "up4", "up5")),
-             f"    segment.shared.b8.d1 ur{_LOCAL}, 0", f"    mov r{self.tid}, %tid", f"    shl r{self.base_place}, r{self.tid}, 2")
+             f"    segment.shared.b8.d1 ur{LOCAL}, 0", f"    mov r{self.tid}, %tid", f"    shl r{self.base_place}, r{self.tid}, 2")
         write_scaled(text, self.weight_place, self.tid, 1, self.chunk_pitch, self.term)
         text(f"    mov r{self.zero}, 0", f"    shl r{self.channel_place}, r{self.tid}, 3", f"    mov r{self.offsets[0]}, 0",
-             f"    barrier.wait b{_TABLE}", f"    ld.b32 r{self.place}, ur{_LOCAL}:r{self.base_place}:{self.table + self.places}")
-        text(*self.entries.lines(0, self.entries.resident, f"ur{_LOCAL}:rf{self.offsets[0]}", self.table + ROW_BYTES))
+             f"    barrier.wait b{_TABLE}", f"    ld.b32 r{self.place}, ur{LOCAL}:r{self.base_place}:{self.table + self.places}")
+        text(*self.entries.lines(0, self.entries.resident, f"ur{LOCAL}:rf{self.offsets[0]}", self.table + ROW_BYTES))
         if self.entries.window:
             text(*(f"    mov r{number}, 0" for number in self.zeros))
 
-    # -- weights ----------------------------------------------------------------------------
-
-    def _copy_chunk(self, number: int) -> None:
-        """Copy of a chunk of the weights of the filters ``w`` to its slot; the last one may be shorter."""
-        text, nbytes, slot = self.text, self.chunks[number] * self.cfg.dot, number % len(self.slots)
-        last = number and nbytes < self.chunks[0] * self.cfg.dot
-        if last:
-            text(f"    umov {{w_blocks}}, {nbytes // BANK_BYTES}")
-        text(f"    uadd {{chunk}}, {{w}}, {number * self.chunk_words * self.cfg.dot}",
-             f"    barrier.expect b{_WEIGHTS[slot]}, {nbytes * self.cfg.threads}",
-             f"    copy_rows.shared.global {{slot_{slot}}}, {{chunk}}, {{w_blocks}}, b{_WEIGHTS[slot]}")
-        if last:
-            text(f"    umov {{w_blocks}}, {self.chunks[0] * self.cfg.dot // BANK_BYTES}")
-
-    def _copy_first_chunks(self) -> None:
-        for number in range(min(len(self.slots) - 1, len(self.chunks))):
-            self._copy_chunk(number)
-
-    def _factors(self, word: int, half: bool) -> int:
-        """Factor register of a word of the filters."""
-        return FIRST_FACTOR_REGISTER + (word + half * self.half_words) * self.cfg.numbers_per_word
-
-    def _load_weights(self, half: bool) -> None:
-        """All chunks of the filters, each when it has come; the copy three chunks ahead goes where the chunk before has been read."""
-        for number in range(len(self.chunks)):
-            self._load_chunk(number, half)
-
-    def _load_chunk(self, number: int, half: bool) -> None:
-        loads = self.chunks[number] * self.cfg.dot // BANK_BYTES
-        slot, first = number % len(self.slots), self._factors(number * self.chunk_words, half)
-        self.text(f"    barrier.wait b{_WEIGHTS[slot]}",
-                  *(f"    ld.v4 r{first + 4 * part}, ur{_LOCAL}:r{self.weight_place}:{self.slots[slot] + BANK_BYTES * part}"
-                    for part in range(loads)))
-        if number + len(self.slots) - 1 < len(self.chunks):
-            if number:
-                self.text(f"    wait_thread {loads}")
-            self._copy_chunk(number + len(self.slots) - 1)
-
-    def _load_together(self, first: int) -> None:
-        """``together`` chunks from ``first`` on, for the first tile of some filters, which goes on behind it."""
-        self.text(f"load_{first}:")
-        for number in range(first, min(first + self.together, len(self.chunks))):
-            self._load_chunk(number, False)
-        self.text(f"    @up0 bra loaded_{first}_1", f"    bra loaded_{first}_0")
-
-    def _load_next(self) -> None:
-        """Behind the first tile of some filters: the weights of the next ones come to the other half of the factor registers, or the first
-        of them to shared memory."""
-        text = self.text
-        text("    usetp.eq up2, {load}, 0", "    @up2 bra loaded", "    umov {load}, 0", "    usetp.le up2, {filters}, 1",
-             "    @up2 bra loaded")
-        if self.together:
-            self._copy_ahead()
-            text("loaded:")
-            return
-        if not self.early:
-            text(f"    usetp.lt up2, {{filters}}, {self.filter_tiles}", "    @up2 bra ahead")
-            self._copy_ahead()
-            text("ahead:")
-        text.select(("up4",), lambda half: self._load_weights(not half))
-        text("loaded:")
-
-    def _copy_ahead(self) -> None:
-        """Copies of the first chunks of the filters behind ``w``, when the threads have read those before."""
-        self.text(f"    uadd {{w}}, {{w}}, {self.cfg.threads * self.weight_pitch}", "    wait.thread")
-        self._copy_first_chunks()
+    # -- tiles ------------------------------------------------------------------------------
 
     def _next_filters(self) -> None:
         """Weights of the next filters, and where their results go."""
@@ -216,6 +153,8 @@ class CompiledConvolutionKernel(CompiledConvolutionPlan):
                  "    usetp.le up2, {filters}, 1", "    @up2 bra last_filters")
             self._copy_ahead()
             text("last_filters:")
+        elif self.streamed:
+            text(f"    uadd {{w}}, {{w}}, {threads * self.weight_pitch}")
         elif not self.together:
             self._copy_ahead()
         if self.output.has_channels:
@@ -230,8 +169,6 @@ class CompiledConvolutionKernel(CompiledConvolutionPlan):
         if not self.problem.layout.channels_last:       # one or several tiles of filters in a block of channels
             text("    uadd {in_block}, {in_block}, 1", f"    usetp.eq up2, {{in_block}}, {planes.vector // threads}",
                  f"    @up2 uadd {{first_y}}, {{first_y}}, {planes.pitch - item * planes.vector}", "    @up2 umov {in_block}, 0")
-
-    # -- tiles ------------------------------------------------------------------------------
 
     def _begin_band(self) -> None:
         """Wait for the band; its place becomes the segment of ``mm``."""
@@ -249,7 +186,7 @@ class CompiledConvolutionKernel(CompiledConvolutionPlan):
                 if self.group_step:
                     text(f"    uadd {{group_place}}, {{group_offset}}, {source}")
                     source = "{group_place}"
-                text(f"    segment.shared.b8.d1{self.swizzle} ur{_ENTRIES[part]}, {source}")
+                text(f"    segment.shared.b8.d1{self.swizzle} ur{ENTRIES[part]}, {source}")
             text(f"    umov {{tile_bases}}, {place + pieces}")
 
         if self.bands == 1 or self.waits:
@@ -277,28 +214,8 @@ class CompiledConvolutionKernel(CompiledConvolutionPlan):
     def _tile(self, parity: bool, half: bool = False) -> None:
         """``mm`` of a tile, issued while that of the one before is under way; meanwhile the bases of the next one are loaded, and the last
         one is stored."""
-        text, threads, offset = self.text, self.cfg.threads, self.offsets[parity]
-        kind, step = ("ow", self.slices) if self.by_word else ("ob", self.slices * self.cfg.dot)
-        merge = f".ka{self.problem.ka}i" if self.problem.ka > 1 else ""
-        begun = 0       # chunks that are loaded
-        for part, name in zip(range(self.parts), ("entry", "entry_1", "entry_2", "entry_3")):
-            product = parity * threads + part * self.output.part_size
-            for number, words in enumerate(self.chunk_steps):
-                word = part * self.group_words + number * self.slices
-                first = self._factors(word, half)
-                while self.together and begun * self.chunk_words < word + words:
-                    text(f"    @up4 bra load_{begun}", f"loaded_{begun}_{int(parity)}:")
-                    begun += self.together
-                entry = self.entries.place(number * step)
-                text(*self.entries.lines(number * step, self.entries.refill(number * step), f"ur{_LOCAL}:rf{self.zeros[parity]}",
-                                         self.table + ROW_BYTES))
-                follows = number and entry == self.entries.place((number - 1) * step) + step
-                text(f"    uadd {{{name}}}, {{{name}}}, {step << OFFSET_BITS}" if follows
-                     else f"    umov {{{name}}}, {self.table + (entry << OFFSET_BITS)}",
-                     f"    @p1 mm8{merge}{self._signs()}.k{words}.{kind}{'' if number else '.z'} r{product}, "
-                     f"ur{_ENTRIES[part]}:rf{offset}:0, r{first}")
-        if self.together:
-            text("    usetp.ne up4, {x}, {x}")
+        text, threads = self.text, self.cfg.threads
+        self._multiply(parity, half)
         last, stored = text.label("last_of_band"), text.label("stored")
         text("    umov {this_left}, {tile_left}", f"    usub {{tile_left}}, {{tile_left}}, {self.tile}",
              "    usetp.le up2, {tile_left}, 0", f"    @up2 bra {last}")
@@ -309,7 +226,7 @@ class CompiledConvolutionKernel(CompiledConvolutionPlan):
         if self.output.has_channels:        # behind the last tile of the filters before
             same = text.label("same_filters")
             text("    usetp.eq up2, {fresh}, 0", f"    @up2 bra {same}", "    umov {fresh}, 0",
-                 *(f"    ld.v2 r{self.channel + 2 * part}, ur{_LOCAL}:r{self.channel_place}:"
+                 *(f"    ld.v2 r{self.channel + 2 * part}, ur{LOCAL}:r{self.channel_place}:"
                    f"{self.table + self.channels + 8 * threads * part}" for part in range(self.parts)),
                  *self.output.set_channels(self.channel, self.zero),
                  f"    add r{self.channel_place}, r{self.channel_place}, {8 * threads * self.parts}", f"{same}:")
@@ -318,11 +235,6 @@ class CompiledConvolutionKernel(CompiledConvolutionPlan):
         text("    umov {prev_y}, {tile_y}", "    umov {prev_left}, {this_left}", "    umov {prev_filters}, {filters_left}",
              f"    uadd {{tile_y}}, {{tile_y}}, {self.tile * self.output.pixel_pitch}",
              "    usetp.eq up3, {x}, {x}", f"    usetp.{'ne' if parity else 'eq'} up0, {{x}}, {{x}}")
-
-    def _signs(self) -> str:
-        """``mm`` multiplies weights (A) by elements of x (B)."""
-        elements = self.problem.elements
-        return f".{'s' if elements.b_signed else 'u'}a.{'s' if elements.a_signed else 'u'}b"
 
     def _copy_next_band(self) -> None:
         """Behind the first tile of a band, when the tile before is stored: ``mm`` has left the band before, whose place is free."""
@@ -356,7 +268,7 @@ class CompiledConvolutionKernel(CompiledConvolutionPlan):
         block = BANK_BYTES // output.dtype.itemsize         # elements
         shift = block.bit_length() - 1
         limit, unsent = text.label("limited"), text.label("unsent")
-        lines = list(output.stores(self.tile, parity * threads, f"ur{_LOCAL}:r{self.place}", stage, self.channel, self.packed))
+        lines = list(output.stores(self.tile, parity * threads, f"ur{LOCAL}:r{self.place}", stage, self.channel, self.packed))
         first = min(_FIRST_STORES, len(lines) // 2)
         text("    wait_group.read 0", *lines[:first], f"    @!up5 bra {unsent}")
         self._send(first)

@@ -40,6 +40,7 @@ _AREAS = (
 _START, _LOAD = 500, 4                      # of a run; of a word of weights
 _TILE, _BAND, _CONTENDED, _LATENCY = 20, 20, 180, 100       # of a tile beside its stores; between two bands; of a tile of planes; of a copy
 _STEPS, _ISSUE, _COPY = 8, 110, 600         # of a tile beside its steps; of the instructions of a tile; of the copy of some weights
+_STREAMED = 6               # the first ``whole`` whose filters are streamed
 _WRAP = (1 << OFFSET_BITS) - 1
 
 
@@ -87,7 +88,7 @@ class CompiledConvolutionPlan(Kernel):
     """What a ``CompiledConvolutionProblem`` takes of a configuration, how it is cut, and its operands; the program is the kernel's.
 
     ``whole``: an odd one: one band has all rows; from 2 on the weights have one place; from 4 on they are loaded in front of the first
-    tile. Raises ``ValueError`` for what the method cannot do, ``Unfit`` where shared memory has no room.
+    tile; from 6 on they are streamed. Raises ``ValueError`` for what the method cannot do, ``Unfit`` where shared memory has no room.
     """
 
     def __init__(self, cfg: Config, problem: CompiledConvolutionProblem, whole: int = 0) -> None:
@@ -113,15 +114,22 @@ class CompiledConvolutionPlan(Kernel):
         self.steps = -(-elements // cfg.dot)      # words that mm multiplies
         self.group_words = round_up(self.steps, max(BANK_BYTES // cfg.dot, 1))
         self.parts = min(problem.ka, shape.group) if problem.ka > 1 else 1          # groups of a tile of filters
-        self.words = self.group_words * self.parts
-        self.entry_count = round_up(self.group_words * (1 if self.by_word else cfg.dot), BANK_BYTES // 4)
         granule = cfg.factor_words // TOKEN_GRANULES
-        if self.words + 2 * granule > cfg.factor_words:
-            raise UsageError(f"factor_words must be at least {self.words + 2 * granule} for {elements} elements of a filter with "
-                             f"layout {layout.name}, not {cfg.factor_words}")
+        # Filters that the factor registers do not hold are streamed: words of a part, of which two have a place, and parts of a filter.
+        self.part_words, of_word = max(granule, MAX_SLICES), 1 if self.by_word else cfg.dot
+        self.stream_parts = -(-self.steps // self.part_words)
+        self.streamed = whole >= _STREAMED or self.group_words * self.parts + 2 * granule > cfg.factor_words
+        if self.streamed:
+            self._check_streamed(elements, 2 * granule)
+            self.group_words = self.stream_parts * self.part_words
+        self.words = self.group_words * self.parts
+        self.entry_count = round_up(self.group_words * of_word, BANK_BYTES // ENTRY_BYTES)
         # Words of an ``mm``, whose entries the memory holds, and its entries.
-        self.slices = min(MAX_SLICES, cfg.compiled_offsets // (1 if self.by_word else cfg.dot))
-        self.entries = OffsetWindow(cfg, self.entry_count, self.slices * (1 if self.by_word else cfg.dot))
+        self.slices = min(MAX_SLICES, cfg.compiled_offsets // of_word)
+        self.mm_entries = self.slices * of_word
+        self.entries = OffsetWindow(cfg, self.entry_count, self.mm_entries)
+        if self.streamed and self.entries.window:
+            self.entries = OffsetWindow(cfg, self.part_words * of_word, self.mm_entries, none_stay=True)
         if shape.masked_positions > MASK_BITS:
             raise UsageError(f"padding must leave at most {MASK_BITS} filter positions that some pixel lacks, not {shape.masked_positions}")
         # Places of the bases of pixels, in granules of their own.
@@ -134,9 +142,9 @@ class CompiledConvolutionPlan(Kernel):
         self.weight_pitch = self.words * cfg.dot
         # Two halves of the factor registers, each of whole granules.
         self.half_words = (TOKEN_GRANULES // 2 - 1) * granule
-        self.halves = whole < 2 and self.filter_tiles > 1 and self.words <= self.half_words
+        self.halves = not self.streamed and whole < 2 and self.filter_tiles > 1 and self.words <= self.half_words
         # The first tile of some filters loads their weights, each in front of its ``mm``; else all are loaded in front of it.
-        self.among = not self.halves and whole < 4 and self.filter_tiles > 1
+        self.among = not self.streamed and not self.halves and whole < 4 and self.filter_tiles > 1
         self.output = OutputTile(cfg, shape, layout, problem.outputs, problem.bias or problem.zero_point != 0, problem.requantise,
                                  problem.ka, self.parts)
         self._place()
@@ -144,7 +152,7 @@ class CompiledConvolutionPlan(Kernel):
     @classmethod
     def cuts(cls, cfg: Config, problem: CompiledConvolutionProblem) -> Iterator[Self]:
         """The fastest, and then those whose programs are shorter."""
-        for whole in range(6):
+        for whole in range(_STREAMED + 2):
             try:
                 yield cls(cfg, problem, whole)
             except Unfit:
@@ -159,8 +167,8 @@ class CompiledConvolutionPlan(Kernel):
 
     @property
     def resident(self) -> bool:
-        """Whether the memories hold what they are to: the whole list of offsets, and bands beside each other."""
-        return not self.entries.window and self.band_places == 2 and len(self.slots) == CHUNK_SLOTS
+        """Whether the memories hold what they are to: filters, the whole list of offsets, and bands beside each other."""
+        return not self.streamed and not self.entries.window and self.band_places == 2 and len(self.slots) == CHUNK_SLOTS
 
     @property
     def early(self) -> bool:
@@ -179,7 +187,7 @@ class CompiledConvolutionPlan(Kernel):
         shared = _CONTENDED if self.planes.vector == 1 and shape.group_channels > 1 else 0
         steps = self.parts * self.steps / self.problem.ka       # of a pixel
         least = max(store + _TILE, _ISSUE)
-        beside = shared + _STEPS + self.parts * self.entries.cycles
+        beside = shared + _STEPS + self.parts * self.entries.cycles * (self.stream_parts if self.streamed else 1)
         of_band = (tiles * max(tile * steps + beside, least) + (max(ragged * steps + beside, least) if ragged else 0))
         copied = self._slab_bytes(rows, tile) / cfg.axi_bytes
         if bands > 1 and self.band_places == 1:
@@ -198,6 +206,15 @@ class CompiledConvolutionPlan(Kernel):
         check_tensors(cfg, "method \"compiled\"")
         if cfg.cores > 1:
             raise UsageError(f"cores must be 1 for method \"compiled\", not {cfg.cores}")
+
+    def _check_streamed(self, elements: int, kept: int) -> None:
+        """Refuses filters of so many elements that cannot be streamed: there are two places of parts, beside ``kept`` words."""
+        cfg, needed = self.cfg, self.group_words * self.parts + kept
+        if self.parts > 1 or 2 * self.part_words + kept > cfg.factor_words:
+            if needed <= cfg.factor_words:
+                raise Unfit("instruction_words")
+            raise UsageError(f"factor_words must be at least {needed} for {elements} elements of a filter with "
+                             f"layout {self.problem.layout.name}, not {cfg.factor_words}")
 
     def _place(self) -> None:
         """Shared memory: two places of bands, or where it has no room for these, one, or fewer and smaller slots of weights.
@@ -223,6 +240,8 @@ class CompiledConvolutionPlan(Kernel):
         cfg, shape = self.cfg, self.problem.geometry
         self.band_places, self.chunk_words = places, chunk
         self.chunks = [min(chunk, self.words - start) for start in range(0, self.words, chunk)]
+        # Slots that streamed filters use: the chunks of two parts fill them some times.
+        self.stream_slots = max(2, min(slots, self.part_words // chunk))
         # Chunks of weights that are loaded together.
         self.together = max(cfg.factor_words // TOKEN_GRANULES // chunk, 1) if self.among else 0
         self.chunk_pitch = chunk * cfg.dot + BANK_BYTES

@@ -25,26 +25,30 @@ class OffsetWindow:
         Of the list, a multiple of those of a word.
     chunk : int
         Entries of an ``mm``, which divide the depth of the memory.
-    window : int or None
-        Entries of the window, a multiple of ``chunk``; None: those with the fewest cycles, 0 where the memory holds all.
+    none_stay : bool
+        All entries pass through the window.
+
+    ``window``: entries of the window, those with the fewest cycles; 0 where the memory holds all. ``resident``: entries that stay.
     """
 
-    def __init__(self, cfg: Config, entries: int, chunk: int, window: int | None = None) -> None:
+    def __init__(self, cfg: Config, entries: int, chunk: int, none_stay: bool = False) -> None:
         self.cfg, self.entries, depth = cfg, entries, cfg.compiled_offsets
-        if window is None:
-            window = 0 if entries <= depth else min(range(chunk, depth + 1, chunk), key=lambda size: self._cycles(size))
-        self.window = window
-        self.resident = min(entries, depth - window)
+        self.window, self.resident = 0, entries
+        if none_stay:
+            self.window, self.resident = min(entries, depth), 0
+        elif entries > depth:
+            self.window = min(range(chunk, depth + 1, chunk), key=lambda size: self._cycles(size, depth - size))
+            self.resident = depth - self.window
 
-    def _cycles(self, window: int) -> int:
-        """Of the refills of a tile."""
-        passing = self.entries - (self.cfg.compiled_offsets - window)
+    def _cycles(self, window: int, resident: int) -> int:
+        """Of the refills of a list."""
+        passing = self.entries - resident
         return ENTRY_BYTES * passing // self.cfg.dot + _DRAIN * -(-passing // window)
 
     @property
     def cycles(self) -> int:
-        """Of the refills of a tile, during which ``mm`` multiplies nothing."""
-        return self._cycles(self.window) if self.window else 0
+        """Of the refills of a list, during which ``mm`` multiplies nothing."""
+        return self._cycles(self.window, self.resident) if self.window else 0
 
     def place(self, first: int) -> int:
         """Number in the memory of entry ``first`` of the list."""
