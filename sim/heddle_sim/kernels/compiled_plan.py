@@ -19,6 +19,7 @@ from ..compiled.geometry import Geometry
 from ..compiled.layout import ImageLayout, ImageStrides
 from ..compiled.representation import ALWAYS, Representation, compile_convolution
 from ..golden.requantise import Requantise
+from .compiled_cycles import CompiledCycles, gather_cycles
 from .kernel import Kernel
 from .parts.fitting import Region, Unfit, check_regions, check_tensors
 from .parts.offset_window import ENTRY_BYTES, OffsetWindow
@@ -36,10 +37,7 @@ _AREAS = (
     ((2, 2, MAX_SLICES), (1, CHUNK_SLOTS, MAX_SLICES), (1, 2, MAX_SLICES)),
     ((1, 2, MAX_SLICES // 2),),
 )
-# Cycles of the cost model, as measured on ``base``.
-_START, _LOAD = 500, 4                      # of a run; of a word of weights
-_TILE, _BAND, _CONTENDED, _LATENCY = 20, 20, 180, 100       # of a tile beside its stores; between two bands; of a tile of planes; of a copy
-_STEPS, _ISSUE, _COPY = 8, 110, 600         # of a tile beside its steps; of the instructions of a tile; of the copy of some weights
+_COPY = 600                 # cycles of the copy of some weights
 _STREAMED = 6               # the first ``whole`` whose filters are streamed
 _WRAP = (1 << OFFSET_BITS) - 1
 
@@ -163,7 +161,7 @@ class CompiledConvolutionPlan(Kernel):
     def estimate(cls, cfg: Config, problem: CompiledConvolutionProblem) -> int:
         """Cycles, roughly."""
         kernel = cls(cfg, problem)
-        return int(kernel._cycles(kernel.rows, kernel.tile))
+        return int(CompiledCycles(kernel, kernel.rows, kernel.tile, gather_cycles(kernel)).total())
 
     @property
     def resident(self) -> bool:
@@ -177,27 +175,8 @@ class CompiledConvolutionPlan(Kernel):
         return self.tile * self.parts * self.steps / self.problem.ka < _COPY
 
     def _cycles(self, rows: int, tile: int) -> float:
-        """Expected cycles with bands of ``rows`` rows and tiles of ``tile`` pixels: the start, and the longest of ``mm``, stores, and
-        copies on the bus."""
-        shape, cfg = self.problem.geometry, self.cfg
-        bands = -(-shape.result[0] // rows)
-        tiles, ragged = divmod(rows * prod(shape.result[1:]), tile)
-        store = self.output.cycles(tile)
-        # The elements of a word that lie in planes of their own take all banks in each step; stores and copies of results wait for them.
-        shared = _CONTENDED if self.planes.vector == 1 and shape.group_channels > 1 else 0
-        steps = self.parts * self.steps / self.problem.ka       # of a pixel
-        least = max(store + _TILE, _ISSUE)
-        beside = shared + _STEPS + self.parts * self.entries.cycles * (self.stream_parts if self.streamed else 1)
-        of_band = (tiles * max(tile * steps + beside, least) + (max(ragged * steps + beside, least) if ragged else 0))
-        copied = self._slab_bytes(rows, tile) / cfg.axi_bytes
-        if bands > 1 and self.band_places == 1:
-            of_band += copied + _LATENCY + _BAND
-        elif bands > 1:       # the next band is copied behind the stores of the tile before
-            of_band = max(of_band, store + copied + _LATENCY) + _BAND
-        weights = self.filter_tiles * cfg.threads * self.weight_pitch / cfg.axi_bytes
-        bus = weights + (copied * bands * self.filter_tiles if bands > 1 else 0)
-        start = copied + self.words * _LOAD + self.entries.resident / 2 + _START
-        return start + max(self.filter_tiles * bands * of_band, bus) + store
+        """Expected cycles with bands of ``rows`` rows and tiles of ``tile`` pixels."""
+        return CompiledCycles(self, rows, tile).total()
 
     @staticmethod
     def _check_features(cfg: Config) -> None:
@@ -209,11 +188,12 @@ class CompiledConvolutionPlan(Kernel):
 
     def _check_streamed(self, elements: int, kept: int) -> None:
         """Refuses filters of so many elements that cannot be streamed: there are two places of parts, beside ``kept`` words."""
-        cfg, needed = self.cfg, self.group_words * self.parts + kept
+        cfg, whole = self.cfg, self.group_words * self.parts + kept
+        least = whole if self.parts > 1 else min(whole, 2 * self.part_words + kept)
         if self.parts > 1 or 2 * self.part_words + kept > cfg.factor_words:
-            if needed <= cfg.factor_words:
+            if whole <= cfg.factor_words:
                 raise Unfit("instruction_words")
-            raise UsageError(f"factor_words must be at least {needed} for {elements} elements of a filter with "
+            raise UsageError(f"factor_words must be at least {least} for {elements} elements of a filter with "
                              f"layout {self.problem.layout.name}, not {cfg.factor_words}")
 
     def _place(self) -> None:
@@ -260,7 +240,7 @@ class CompiledConvolutionPlan(Kernel):
         self.rows = self._fastest_rows(self.tile)
         self.bands = -(-shape.result[0] // self.rows)
         self.waits = places == 1 < self.bands           # a band is copied when ``mm`` has left the one before
-        self.slab_bytes, self.base_count = self._slab_bytes(self.rows, self.tile), self._base_count(self.rows, self.tile)
+        self.slab_bytes, self.base_count = self.slab_bytes_of(self.rows, self.tile), self._base_count(self.rows, self.tile)
         self.band_pixels = self.rows * prod(shape.result[1:])
         self.band_tiles = -(-self.band_pixels // self.tile)
         check_regions(cfg, [
@@ -281,8 +261,8 @@ class CompiledConvolutionPlan(Kernel):
         begin at multiples of 16 bytes of x, and of y."""
         shape, room = self.problem.geometry, self.cfg.shared_bytes - self.slab
         if rows == shape.result[0]:
-            return self._slab_bytes(rows, tile) <= room
-        return (self._whole % 2 == 0 and self.band_places * self._slab_bytes(rows, tile) <= room
+            return self.slab_bytes_of(rows, tile) <= room
+        return (self._whole % 2 == 0 and self.band_places * self.slab_bytes_of(rows, tile) <= room
                 and rows * shape.stride[0] * self.planes.row_bytes % BANK_BYTES == 0
                 and rows * prod(shape.result[1:]) * self.output.pixel_pitch % BANK_BYTES == 0)
 
@@ -309,7 +289,7 @@ class CompiledConvolutionPlan(Kernel):
         inputs = (rows - 1) * shape.stride[0] + shape.reach[0] + 1
         return round_up(inputs * self.planes.row_bytes + BANK_BYTES - 1, BANK_BYTES)
 
-    def _slab_bytes(self, rows: int, tile: int) -> int:
+    def slab_bytes_of(self, rows: int, tile: int) -> int:
         return self._pieces_bytes(rows) + round_up(4 * self._base_count(rows, tile), ROW_BYTES)
 
     def _base_count(self, rows: int, tile: int) -> int:

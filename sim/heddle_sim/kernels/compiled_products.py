@@ -155,27 +155,35 @@ class CompiledProducts(CompiledConvolutionPlan):
         """A part of the filters, in one of the two places: its entries, and each chunk with its ``mm``."""
         text, chunk, chunks = self.text, self.chunk_words, self.part_words // self.chunk_words
         loads = chunk * self.cfg.dot // BANK_BYTES
-        passes = self.entries.window > 0
         text("    usetp.gt up2, {parts_left}, 1")
-        if passes:
+        if self.entries.window:
             text(f"    segment.shared.b8.d1 ur{_REFILL}, {{refill}}",
                  f"    uadd {{refill}}, {{refill}}, {ENTRY_BYTES * self.entries.entries}")
         for index in range(chunks):
             slot = (number * chunks + index) % self.stream_slots
-            first = place * self.part_words + index * chunk
+            first = self._factors(place * self.part_words + index * chunk, False)
             text(f"    barrier.wait b{_WEIGHTS[slot]}",
-                 *(f"    ld.v4 r{self._factors(first, False) + 4 * block}, "
-                   f"ur{LOCAL}:r{self.weight_place}:{self.slots[slot] + BANK_BYTES * block}" for block in range(loads)),
-                 f"    wait_thread {loads}")
+                 *(f"    ld.v4 r{first + 4 * block}, ur{LOCAL}:r{self.weight_place}:{self.slots[slot] + BANK_BYTES * block}"
+                   for block in range(loads)))
+            if index:       # the chunk before has been loaded
+                text(f"    wait_thread {loads}")
             self._copy_streamed((slot - 1) % self.stream_slots, index + self.stream_slots > chunks)
-            for word in range(0, chunk, self.slices):
-                entry = (index * chunk + word) // self.slices * self.mm_entries
-                if passes:
-                    text(*self.entries.lines(entry, self.entries.refill(entry), f"ur{_REFILL}:rf{self.zeros[parity]}", 0),
-                         f"    umov {{entry}}, {self.table + (self.entries.place(entry) << OFFSET_BITS)}")
-                self._multiply_first(parity, self._factors(first + word, False), index == word == 0)
-                if not passes:
-                    text(f"    uadd {{entry}}, {{entry}}, {self.mm_entries << OFFSET_BITS}")
+            if index:
+                self._multiply_chunk(parity, place, index - 1)
+        text("    wait.thread")
+        self._multiply_chunk(parity, place, chunks - 1)
+
+    def _multiply_chunk(self, parity: bool, place: int, index: int) -> None:
+        """``mm`` of a chunk of a part, which has been loaded: one that waits for loads would hold those before it."""
+        text, chunk = self.text, self.chunk_words
+        for word in range(index * chunk, (index + 1) * chunk, self.slices):
+            entry = word // self.slices * self.mm_entries
+            if self.entries.window:
+                text(*self.entries.lines(entry, self.entries.refill(entry), f"ur{_REFILL}:rf{self.zeros[parity]}", 0),
+                     f"    umov {{entry}}, {self.table + (self.entries.place(entry) << OFFSET_BITS)}")
+            self._multiply_first(parity, self._factors(place * self.part_words + word, False), not word)
+            if not self.entries.window:
+                text(f"    uadd {{entry}}, {{entry}}, {self.mm_entries << OFFSET_BITS}")
 
     def _multiply_first(self, parity: bool, first: int, perhaps: bool) -> None:
         """An ``mm`` of a part; ``perhaps``: the sums begin with it where the part is the first one."""

@@ -11,7 +11,7 @@ from .tiling import MAX_SLICES
 __all__ = ["ENTRY_BYTES", "OffsetWindow"]
 
 ENTRY_BYTES = 4
-_DRAIN = 24         # cycles that ``mm`` waits behind the last word of a refill, as measured on ``base``
+_WORD, _DRAIN = 1.5, 18       # cycles of a word of a refill, and of a refill beside its words, as measured on ``base``
 
 
 class OffsetWindow:
@@ -40,13 +40,13 @@ class OffsetWindow:
             self.window = min(range(chunk, depth + 1, chunk), key=lambda size: self._cycles(size, depth - size))
             self.resident = depth - self.window
 
-    def _cycles(self, window: int, resident: int) -> int:
+    def _cycles(self, window: int, resident: int) -> float:
         """Of the refills of a list."""
         passing = self.entries - resident
-        return ENTRY_BYTES * passing // self.cfg.dot + _DRAIN * -(-passing // window)
+        return _WORD * ENTRY_BYTES * passing / self.cfg.dot + _DRAIN * -(-passing // window)
 
     @property
-    def cycles(self) -> int:
+    def cycles(self) -> float:
         """Of the refills of a list, during which ``mm`` multiplies nothing."""
         return self._cycles(self.window, self.resident) if self.window else 0
 

@@ -28,7 +28,8 @@ from .tiling import round_up
 __all__ = ["OutputTile"]
 
 # Cycles of a group of threads, as measured on ``base``.
-_STORE_WORD, _STORE_BLOCK, _REQUANT = 2.9, 4.5, 4.25
+_STORE_WORD, _STORE_BLOCK, _REQUANT, _SHARED = 2.9, 4.5, 3.35, 1
+_STORES = 20        # of a tile beside its stores
 
 
 class OutputTile:
@@ -100,10 +101,8 @@ class OutputTile:
     def cycles(self, pixels: int) -> float:
         """Cycles of the thread unit for a tile, roughly."""
         words = self.parts * (pixels // self.ka) * (1 if self.spec is None else 0.25)
-        if self.ka > 1:
-            return self.cfg.thread_groups * words * (_STORE_WORD + (2 + _REQUANT if self.spec is not None else 2 * self.bias))
-        store = _STORE_BLOCK / 4 if self.pixel_bytes == self.dtype.itemsize else _STORE_WORD
-        return self.cfg.thread_groups * words * (store + (_REQUANT if self.spec is not None else 2 * self.bias))
+        store = _STORE_BLOCK / 4 if self.pixel_bytes == self.dtype.itemsize else _STORE_WORD + _SHARED * (self.ka.bit_length() - 1)
+        return _STORES + self.cfg.thread_groups * words * (store + (_REQUANT if self.spec is not None else 2 * self.bias))
 
     # -- lanes ------------------------------------------------------------------------------
 
