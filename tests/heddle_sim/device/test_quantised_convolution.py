@@ -11,13 +11,16 @@ from heddle_sim.golden.convolution import convolution
 from heddle_sim.golden.requantise import Requantise
 from heddle_sim.kernels.compiled_convolution import CompiledConvolutionKernel, CompiledConvolutionProblem
 from heddle_sim.kernels.compiled_groups import merged_groups
-from heddle_verif.stimulus.convolutions import random_geometry, random_layers
+from heddle_sim.kernels.planner import plan
+from heddle_verif.stimulus.convolutions import MORE_CHANNELS, random_geometry, random_layers, wide_geometry
 from heddle_verif.stimulus.kernel_cases import random_integers
 from onnx import helper
 from onnx.backend.test.case.node import collect_testcases
 
 MEMORY_BYTES = 1 << 21
 ELEMENTS = 300      # of a filter
+MORE_ELEMENTS = 1500
+MOST_BYTES = 20_000        # of an image
 
 
 @pytest.fixture(scope="module")
@@ -80,8 +83,26 @@ def test_some_layouts_on_the_hardware(hardware):
 @pytest.mark.parametrize("seed", range(5))
 def test_random_geometries_on_the_hardware(seed, hardware):
     rng = np.random.default_rng([13, seed])
-    for layout, shape in random_layers(rng, 30, ELEMENTS):
+    for layout, shape in random_layers(rng, 30, MORE_ELEMENTS, MORE_CHANNELS, MOST_BYTES):
         compare(hardware, rng, layout, shape, bool(rng.integers(4) == 0))
+
+
+def test_small_memories():
+    """Refills, streamed filters and one place of bands with bias, zero points and bytes, in every layout."""
+    rng, kinds = np.random.default_rng(22), set()
+    cfg = load_config("base").replace(compiled_offsets=64, factor_words=256, shared_memory_kib=32)
+    with Device(cfg, "golden", memory_bytes=MEMORY_BYTES) as device:
+        layers = [(layout, random_geometry(rng, layout.spatial, MORE_ELEMENTS // 2, MORE_CHANNELS[:-1]))
+                  for layout in map(ImageLayout, LAYOUTS)]
+        layers += [(ImageLayout(name), Geometry(1, (4, 5), channels, 40, (3, 3), ((1, 1), (0, 1)), (1, 1), (1, 1)))
+                   for name, channels in (("NCHW", 96), ("NHWC", 240), ("NCHWc8", 240))]
+        layers += [(ImageLayout(name), wide_geometry(rng, 14000)) for name in ("NHWC", "NCHW", "NCHWc8")]
+        for layout, shape in layers:
+            kernel = plan(cfg, merged_groups(cfg, CompiledConvolutionProblem(shape, layout, requantise=Requantise(1 << 30, 40))))
+            found = {"refill": kernel.entries.window, "stream": kernel.streamed, "waits": kernel.waits}
+            kinds |= {name for name, present in found.items() if present}
+            compare(device, rng, layout, shape)
+    assert kinds == {"refill", "stream", "waits"}
 
 
 @pytest.mark.parametrize("name", ["NHWC", "NCHW"])

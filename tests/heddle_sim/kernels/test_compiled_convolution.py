@@ -10,9 +10,11 @@ from heddle_sim.device.compiled_convolution import compiled_convolution
 from heddle_sim.golden.convolution import convolution
 from heddle_sim.kernels.compiled_convolution import CompiledConvolutionKernel, CompiledConvolutionProblem
 from heddle_sim.kernels.planner import plan
-from heddle_verif.stimulus.convolutions import random_geometry, random_layers
+from heddle_verif.stimulus.convolutions import MORE_CHANNELS, random_geometry, random_layers, wide_geometry
 
-ELEMENTS = 60        # of a filter, for which the tables of ``tiny`` have room
+ELEMENTS = 60           # of a filter, for which the memories of ``tiny`` have room
+MORE_ELEMENTS = 400
+MOST_BYTES = 3000       # of an image
 
 
 def expected(x, w, shape):
@@ -48,8 +50,10 @@ def test_every_layout_on_the_hardware(name, hardware):
 @pytest.mark.parametrize("seed", range(10))
 def test_random_geometries_on_the_hardware(seed, hardware):
     rng = np.random.default_rng([8, seed])
-    for layout, shape in random_layers(rng, 30, ELEMENTS):
+    for layout, shape in random_layers(rng, 30, MORE_ELEMENTS, MORE_CHANNELS, MOST_BYTES):
         compare(hardware, rng, layout, shape)
+    for name in ("NHWC", "NCHW", "NCHWc8"):
+        compare(hardware, rng, ImageLayout(name), wide_geometry(rng, 6000))
 
 
 BANDS = [
@@ -66,6 +70,57 @@ def test_bands_take_turns_in_shared_memory(name, shape, hardware):
     problem = CompiledConvolutionProblem(shape, ImageLayout(name))
     assert plan(hardware.cfg, problem).bands > (1 if name != "NCW" else 0)
     compare(hardware, np.random.default_rng(9), ImageLayout(name), shape)
+
+
+@pytest.mark.parametrize("name, channels, kind", [("NCHW", 16, "refill"), ("NHWC", 40, "refill and stream"), ("NHWC", 28, "stream"),
+                                                  ("NCHW", 30, "refill and stream")])
+def test_long_filters_on_the_hardware(name, channels, kind, hardware):
+    """Lists that the compiled-offset memory does not hold, filters that the factor registers do not hold."""
+    shape, layout = Geometry(1, (5, 7), channels, 19, (3, 3), ((1, 1), (1, 0)), (1, 1), (1, 1)), ImageLayout(name)
+    kernel = plan(hardware.cfg, CompiledConvolutionProblem(shape, layout))
+    assert bool(kernel.entries.window) == ("refill" in kind) and kernel.streamed == ("stream" in kind)
+    compare(hardware, np.random.default_rng(16), layout, shape)
+
+
+@pytest.mark.parametrize("name, size", [("NHWC", (7, 320)), ("NCHW", (5, 256))])
+def test_wide_images_on_the_hardware(name, size, hardware):
+    """Bands of which shared memory has room for one."""
+    shape, layout = Geometry(1, size, 8, 5, (3, 3), ((1, 1),) * 2, (1, 1), (1, 1)), ImageLayout(name)
+    kernel = plan(hardware.cfg, CompiledConvolutionProblem(shape, layout))
+    assert kernel.waits and kernel.bands > 2
+    compare(hardware, np.random.default_rng(17), layout, shape)
+
+
+def test_random_geometries_of_every_kind():
+    """Golden simulator: small memories need refills, streams, fewer slots and one place of bands, alone and together."""
+    rng, kinds = np.random.default_rng(18), set()
+    with Device(load_config("tiny"), "golden", memory_bytes=1 << 21) as device:
+        layers = [*random_layers(rng, 30, MORE_ELEMENTS, MORE_CHANNELS, MOST_BYTES),
+                  *((ImageLayout(name), wide_geometry(rng, 6000)) for name in ("NHWC", "NCHW", "NCHWc8", "CNHW")),
+                  (ImageLayout("NHWC"), Geometry(1, (4, 370), 16, 5, (2, 2), ((0, 0),) * 2, (1, 1), (1, 1))),
+                  *((ImageLayout(name), Geometry(2, (4, 6), channels, 18, (3, 3), ((0, 1), (1, 1)), (1, 2), (1, 1)))
+                    for name, channels in (("NHWC", 28), ("NCHW", 30), ("NHWC", 72)))]
+        for layout, shape in layers:
+            kernel = plan(device.cfg, CompiledConvolutionProblem(shape, layout))
+            kinds |= {name for name, found in {
+                "refill": kernel.entries.window and not kernel.streamed, "stream": kernel.streamed and not kernel.entries.window,
+                "both": kernel.streamed and kernel.entries.window, "waits": kernel.waits, "slots": len(kernel.slots) < 4}.items() if found}
+            compare(device, rng, layout, shape)
+    assert kinds == {"refill", "stream", "both", "waits", "slots"}
+
+
+@pytest.mark.parametrize("whole", range(8))
+def test_every_cut(whole):
+    """Golden simulator: each way to cut a problem, of which later ones have shorter programs."""
+    rng = np.random.default_rng([19, whole])
+
+    def cuts(cfg, problem):
+        yield CompiledConvolutionKernel(cfg, problem, whole)
+
+    with Device(load_config("tiny"), "golden", memory_bytes=1 << 20) as device, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CompiledConvolutionKernel, "cuts", cuts)
+        for name in ("NHWC", "NCHW", "NCHWc8"):
+            compare(device, rng, ImageLayout(name), Geometry(1, (6, 40), 16, 19, (3, 2), ((1, 1),) * 2, (1, 2), (1, 1)))
 
 
 @pytest.mark.parametrize("config", ["base", "large"])
@@ -116,11 +171,11 @@ def test_auto_takes_what_is_expected_to_be_faster():
     assert first == second != third
 
 
-@pytest.mark.parametrize("channels, count, pads", [(4, 9, 8), (16, 3, 1), (200, 3, 1)])
-def test_auto_takes_im2col_where_offsets_cannot(channels, count, pads):
-    """Filters with too many positions in the padding, and with more elements than the memory has entries."""
+@pytest.mark.parametrize("channels, count, pads, size", [(4, 9, 8, 12), (200, 3, 1, 12)])
+def test_auto_takes_im2col_where_offsets_cannot(channels, count, pads, size):
+    """Filters with too many positions in the padding, and images of which shared memory does not hold the rows."""
     rng, shape = np.random.default_rng(14), ((pads, pads),) * 2
-    x, w = rng.integers(-128, 128, (1, 12, 12, channels), np.int8), rng.integers(-128, 128, (5, channels, count, count), np.int8)
+    x, w = rng.integers(-128, 128, (1, size, size, channels), np.int8), rng.integers(-128, 128, (5, channels, count, count), np.int8)
     with Device(load_config("tiny"), "golden", memory_bytes=1 << 21) as device:
         y, _ = device.conv(np.moveaxis(x, -1, 1), w, pads=pads)
     assert np.array_equal(np.moveaxis(y, 1, -1), convolution(x, np.moveaxis(w, 1, -1), shape, (1, 1), (1, 1)))
@@ -130,8 +185,7 @@ def test_auto_takes_im2col_where_offsets_cannot(channels, count, pads):
     ("small", {}, 8, {}, "configuration small must have compiled_offsets for method \"compiled\", not 0"),
     ("quad", {}, 8, {}, "cores must be 1 for method \"compiled\", not 4"),
     ("tiny", {"fetch_words": 1}, 3, {}, "channels of a group must be a multiple of 4 with layout NCHW on tiny (fetch_words and threads"),
-    ("tiny", {}, 33, {}, "compiled_offsets must be at least 304 for 297 elements of a filter with layout NCHW, not 64"),
-    ("tiny", {}, 4, {"pads": 9, "filters": 9}, "compiled_offsets must be at least 336 for 324 elements of a filter with layout NCHW"),
+    ("tiny", {"factor_words": 32}, 33, {}, "factor_words must be at least 36 for 297 elements of a filter with layout NCHW, not 32"),
     ("base", {}, 4, {"pads": 8, "filters": 9}, "padding must leave at most 12 filter positions that some pixel lacks, not 18"),
 ])
 def test_what_cannot_run_is_refused_by_name(config, changes, channels, options, says):
@@ -153,7 +207,7 @@ def test_rows_that_shared_memory_does_not_hold_are_refused_by_name():
     x, w = np.ones((1, 20, 900, 64), np.int8), np.ones((2, 64, 3, 3), np.int8)
     with Device("base", "golden", memory_bytes=1 << 22) as device, pytest.raises(ValueError) as error:
         device.conv(x, w, pads=1, layout="NHWC", method="compiled")
-    assert str(error.value) == "shared_memory_kib must be at least 512 for a compiled convolution with threads = 32, dot = 8, not 128"
+    assert str(error.value) == "shared_memory_kib must be at least 256 for a compiled convolution with threads = 32, dot = 8, not 128"
 
 
 def test_elements_out_of_memory_are_an_error_of_the_hardware(hardware):
