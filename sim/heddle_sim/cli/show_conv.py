@@ -108,13 +108,17 @@ def _compiled(cfg: Config, problem: Any) -> dict[str, Any]:
     tile, stores = kernel.tile * kernel.parts * kernel.steps // problem.ka, kernel.output.cycles(kernel.tile)
     decides = "stores" if stores > tile else "products"
     place = "beside the filters before them" if kernel.halves else "among the mm of their first tile" if kernel.together else "once"
+    if kernel.streamed:
+        place = f"for each tile, {kernel.part_words} at a time"
+    refilled = f", {kernel.entry_count - kernel.entries.resident:,} of which are loaded for each tile" if kernel.entries.window else ""
     return {
         "groups_made_one": problem.merged,
         "channels_filled": problem.filled,
         "lanes_of_a_filter": problem.ka,
-        "entries": f"{kernel.entry_count} of a {'word' if kernel.by_word else 'byte'} each",
+        "entries": f"{kernel.entry_count:,} of a {'word' if kernel.by_word else 'byte'} each{refilled}",
         "tiles_of_filters": kernel.filter_tiles,
-        "bands": f"{kernel.bands} of {kernel.rows} rows of the result, {kernel.band_tiles} tiles of {kernel.tile} pixels each",
+        "bands": f"{kernel.bands} of {kernel.rows} rows of the result, {kernel.band_tiles} tiles of {kernel.tile} pixels each"
+                 + ", in one place" * kernel.waits,
         "cycles_of_a_tile": f"{tile:,} of mm, {stores:,.0f} of stores: the {decides} decide",
         "weights": f"{kernel.words} words a lane, loaded {place}",
         "shared_memory": f"{footprint(kernel).shared:,} of {cfg.shared_bytes:,} bytes",

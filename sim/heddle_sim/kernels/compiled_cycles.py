@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 
 __all__ = ["CompiledCycles", "gather_cycles"]
 
-_START, _END = 65, 45              # of a run, beside its copies, loads and stores
+_START, _END = 65, 45               # of a run, beside its copies, loads and stores
 _STEPS, _ISSUE, _BAND = 7, 100, 20  # of a tile beside its steps; of the instructions of a tile; between two bands
 _CHANNELS = 40                      # of biases and multipliers of a part of some filters
 _CONTENDED = 180                    # of a tile of planes, whose stores wait for banks
-_ROW, _LATENCY = 0.8, 65           # of a row of a copy, beside its beats; of a copy
+_ROW, _LATENCY = 0.8, 65            # of a row of a copy, beside its beats; of a copy
 _LOAD, _BANK_LOAD = 2, 16           # of a word of weights; the same where products leave one of so many banks
+_TURN = 30                          # of a slot of streamed weights, beside its copy and its loads
+_HELD = 10                          # words of those that are loaded together, whose loads hold ``mm``
 _SAMPLE = 64                        # pixels whose gathers are counted
 
 
@@ -66,8 +68,13 @@ class CompiledCycles:
 
     def _tile(self, pixels: int) -> float:
         """A tile among others."""
-        streamed = max(self.weights_copy, self.kernel.words * self._load()) if self.kernel.streamed else 0
-        return max(self._products(pixels), self.store, _ISSUE, streamed)
+        return max(self._products(pixels), self.store, _ISSUE, self._stream() if self.kernel.streamed else 0)
+
+    def _stream(self) -> float:
+        """Copies and loads of streamed weights for a tile: a slot is copied, waits for its turn, and is loaded."""
+        kernel = self.kernel
+        turn = self.chunk_copy + _LATENCY + kernel.chunk_words * self._load() + _TURN
+        return max(self.weights_copy, kernel.words * self._load(), self.chunks * turn / (kernel.stream_slots - 1))
 
     def _load(self) -> float:
         """Of a word of weights while ``mm`` runs: pixels in few banks leave these to the threads seldom."""
@@ -91,7 +98,8 @@ class CompiledCycles:
         if kernel.halves:
             return filters + max(0, self._first_tile(first) - self._tile(first))
         if kernel.among:
-            return filters + max(0, max(self.weights_copy, kernel.words * (_LOAD + _BANK_LOAD / BANKS)) - self._tile(first))
+            held = -(-self.chunks // kernel.together) * _HELD * self._load()
+            return filters + max(held, max(self.weights_copy, kernel.words * (_LOAD + _BANK_LOAD / BANKS)) - self._tile(first))
         return filters + loaded
 
     def _first_tile(self, pixels: int) -> float:

@@ -34,7 +34,7 @@ CHUNK_SLOTS = 4             # of chunks of weights in shared memory
 # Places of bands, slots of chunks, words of a chunk: the first row that fits, and of it the fastest.
 _AREAS = (
     ((2, CHUNK_SLOTS, MAX_SLICES),),
-    ((2, 2, MAX_SLICES), (1, CHUNK_SLOTS, MAX_SLICES), (1, 2, MAX_SLICES)),
+    ((2, 2, MAX_SLICES), (1, CHUNK_SLOTS, MAX_SLICES), (1, 2, MAX_SLICES), (1, CHUNK_SLOTS, MAX_SLICES // 2)),
     ((1, 2, MAX_SLICES // 2),),
 )
 _COPY = 600                 # cycles of the copy of some weights
@@ -159,9 +159,11 @@ class CompiledConvolutionPlan(Kernel):
 
     @classmethod
     def estimate(cls, cfg: Config, problem: CompiledConvolutionProblem) -> int:
-        """Cycles, roughly."""
-        kernel = cls(cfg, problem)
-        return int(CompiledCycles(kernel, kernel.rows, kernel.tile, gather_cycles(kernel)).total())
+        """Cycles of the cut whose program fits, by the cycle model."""
+        for kernel in cls.cuts(cfg, problem):
+            if sum(text.instructions for text in kernel.write()) <= cfg.instruction_words:
+                return int(CompiledCycles(kernel, kernel.rows, kernel.tile, gather_cycles(kernel)).total())
+        raise Unfit("instruction_words")
 
     @property
     def resident(self) -> bool:

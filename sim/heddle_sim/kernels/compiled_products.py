@@ -152,7 +152,8 @@ class CompiledProducts(CompiledConvolutionPlan):
         text(f"{done}:")
 
     def _multiply_part(self, parity: bool, number: int, place: int) -> None:
-        """A part of the filters, in one of the two places: its entries, and each chunk with its ``mm``."""
+        """A part of the filters, in one of the two places: weights, chunk by chunk, entries, and ``mm``. One that waits for its loads
+        would hold those before it."""
         text, chunk, chunks = self.text, self.chunk_words, self.part_words // self.chunk_words
         loads = chunk * self.cfg.dot // BANK_BYTES
         text("    usetp.gt up2, {parts_left}, 1")
@@ -168,15 +169,8 @@ class CompiledProducts(CompiledConvolutionPlan):
             if index:       # the chunk before has been loaded
                 text(f"    wait_thread {loads}")
             self._copy_streamed((slot - 1) % self.stream_slots, index + self.stream_slots > chunks)
-            if index:
-                self._multiply_chunk(parity, place, index - 1)
         text("    wait.thread")
-        self._multiply_chunk(parity, place, chunks - 1)
-
-    def _multiply_chunk(self, parity: bool, place: int, index: int) -> None:
-        """``mm`` of a chunk of a part, which has been loaded: one that waits for loads would hold those before it."""
-        text, chunk = self.text, self.chunk_words
-        for word in range(index * chunk, (index + 1) * chunk, self.slices):
+        for word in range(0, self.part_words, self.slices):
             entry = word // self.slices * self.mm_entries
             if self.entries.window:
                 text(*self.entries.lines(entry, self.entries.refill(entry), f"ur{_REFILL}:rf{self.zeros[parity]}", 0),

@@ -42,9 +42,19 @@ def test_plan(capsys):
 
 
 def test_plan_of_a_small_image(capsys):
-    """Cycles are those of the tiles that are taken, 16 words for each of 12 pixels."""
+    """Cycles are those of the tiles that are taken, 16 words for each of 20 pixels."""
     out = show("--size 6,6 --channels 128 --outputs 128 --filter 1,1 --layout NHWC --requantise --plan", capsys)
-    assert "3 tiles of 12 pixels each" in out and "cycles of a tile: 192 of mm, " in out
+    assert "2 tiles of 20 pixels each" in out and "cycles of a tile: 320 of mm, " in out
+
+
+@pytest.mark.parametrize(("options", "says"), [
+    ("--size 14,14 --channels 128 --outputs 64 --filter 3,3 --pads 1",
+     "entries: 1,152 of a byte each, 256 of which are loaded for each tile"),
+    ("--size 9,9 --channels 512 --outputs 40 --filter 5,5 --layout NHWC", "weights: 1600 words a lane, loaded for each tile, 64 at a time"),
+    ("--size 20,350 --channels 64 --outputs 64 --filter 3,3 --pads 1 --layout NHWC", "22 tiles of 32 pixels each, in one place"),
+])
+def test_plan_of_what_memories_do_not_hold(options, says, capsys):
+    assert says in show(f"{options} --requantise --plan", capsys)
 
 
 @pytest.mark.parametrize(("options", "message"), [
