@@ -138,9 +138,10 @@ class CompiledConvolutionPlan(Kernel):
         self.filter_tiles = -(-problem.outputs // threads)
         self.chunk_steps = [min(self.slices, self.steps - start) for start in range(0, self.steps, self.slices)]
         self.weight_pitch = self.words * cfg.dot
-        # Two halves of the factor registers, each of whole granules.
+        # Two halves of the factor registers, each of whole granules, where threads load four registers at once.
         self.half_words = (TOKEN_GRANULES // 2 - 1) * granule
-        self.halves = not self.streamed and whole < 2 and self.filter_tiles > 1 and self.words <= self.half_words
+        aligned = self.half_words * cfg.numbers_per_word % 4 == 0
+        self.halves = not self.streamed and aligned and whole < 2 and self.filter_tiles > 1 and self.words <= self.half_words
         # The first tile of some filters loads their weights, each in front of its ``mm``; else all are loaded in front of it.
         self.among = not self.streamed and not self.halves and whole < 4 and self.filter_tiles > 1
         self.output = OutputTile(cfg, shape, layout, problem.outputs, problem.bias or problem.zero_point != 0, problem.requantise,

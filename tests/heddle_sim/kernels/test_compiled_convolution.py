@@ -123,6 +123,15 @@ def test_every_cut(whole):
             compare(device, rng, ImageLayout(name), Geometry(1, (6, 40), 16, 19, (3, 2), ((1, 1),) * 2, (1, 2), (1, 1)))
 
 
+@pytest.mark.parametrize("factor_words", [32, 64, 256])
+def test_few_factor_registers(factor_words):
+    """Golden simulator: halves of these need not begin where four registers are loaded at once."""
+    rng = np.random.default_rng(20)
+    with Device(load_config("tiny").replace(factor_words=factor_words), "golden", memory_bytes=1 << 20) as device:
+        for name, channels in (("NHWC", 4), ("NCHW", 6), ("NCHWc4", 9)):
+            compare(device, rng, ImageLayout(name), Geometry(1, (6, 7), channels, 19, (3, 3), ((1, 1),) * 2, (1, 1), (1, 1)))
+
+
 @pytest.mark.parametrize("config", ["base", "large"])
 def test_other_lanes(config):
     """More threads, words of 8 and 16 bytes, blocks of channels that are smaller and larger than a tile."""
