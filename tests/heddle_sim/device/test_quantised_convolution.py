@@ -11,6 +11,7 @@ from heddle_sim.golden.convolution import convolution
 from heddle_sim.golden.requantise import Requantise
 from heddle_sim.kernels.compiled_convolution import CompiledConvolutionKernel, CompiledConvolutionProblem
 from heddle_sim.kernels.compiled_groups import merged_groups
+from heddle_sim.kernels.parts.output_tile import OutputTile
 from heddle_sim.kernels.planner import plan
 from heddle_verif.stimulus.convolutions import MORE_CHANNELS, random_geometry, random_layers, wide_geometry
 from heddle_verif.stimulus.kernel_cases import random_integers
@@ -103,6 +104,15 @@ def test_small_memories():
             kinds |= {name for name, present in found.items() if present}
             compare(device, rng, layout, shape)
     assert kinds == {"refill", "stream", "waits"}
+
+
+def test_bands_in_one_place_wait(hardware, monkeypatch):
+    """A band is a row of one tile, which the copy of the next one would overwrite while many products wait: it waits for these."""
+    monkeypatch.setattr(OutputTile, "tile_step", 32)
+    shape, layout = Geometry(1, (3, 32), 1904, 20, (1, 1), ((0, 0),) * 2, (1, 1), (1, 1)), ImageLayout("NHWC")
+    kernel = plan(hardware.cfg, CompiledConvolutionProblem(shape, layout, requantise=Requantise(1 << 30, 40)))
+    assert kernel.waits and kernel.bands == 3 and kernel.band_tiles == 1 and not kernel.streamed
+    compare(hardware, np.random.default_rng(24), layout, shape)
 
 
 @pytest.mark.parametrize("name", ["NHWC", "NCHW"])
