@@ -7,6 +7,7 @@ from typing import NamedTuple
 from .compiled_plan import CompiledConvolutionPlan
 from .convolution import ConvolutionKernel
 from .kernel import Kernel
+from .parts.offset_window import ENTRY_BYTES
 
 __all__ = ["Footprint", "footprint"]
 
@@ -25,13 +26,14 @@ class Footprint(NamedTuple):
 def footprint(kernel: Kernel) -> Footprint:
     """What the kernel of a convolution takes.
 
-    Factor registers hold weights (compiled) or pixels (im2col), twice where one half is loaded while ``mm`` reads the other, and the places
-    of the columns.
+    Factor registers hold weights (compiled) or pixels (im2col), twice where one half is loaded while ``mm`` reads the other, two parts of
+    those that are streamed, and the places of the columns.
     """
     cfg = kernel.cfg
     if isinstance(kernel, CompiledConvolutionPlan):
-        weights = kernel.words * cfg.dot * (2 if kernel.halves else 1)
-        entries = min(kernel.entry_count, cfg.compiled_offsets)
-        return Footprint(kernel.slab + kernel.slab_bytes * min(kernel.bands, 2), cfg.threads * (weights + 2 * _REGISTER), 4 * entries)
+        weights = cfg.dot * (2 * kernel.part_words if kernel.streamed else kernel.words * (2 if kernel.halves else 1))
+        shared = kernel.slab + kernel.slab_bytes * min(kernel.bands, kernel.band_places)
+        entries = kernel.entries.resident + kernel.entries.window
+        return Footprint(shared, cfg.threads * (weights + 2 * _REGISTER), ENTRY_BYTES * entries)
     assert isinstance(kernel, ConvolutionKernel), f"kernel must be that of a convolution, not {type(kernel).__name__}"
     return Footprint(max(kernel.stages) + kernel.stage_bytes, cfg.threads * (2 * kernel.used_bytes + _REGISTER), 0)
