@@ -147,6 +147,8 @@ class Core(Component):
         engine = self._recurrent(m, front, thread, matrix) if cfg.rnn else None
         if not cfg.rnn:
             connect(m, thread.registers, matrix.registers)
+        if cfg.gather_offsets:
+            connect(m, matrix.offset_write, thread.offset_write)
         for requester, port in zip((matrix.bank, thread.bank_read, copy.bank_read, *([engine.bank_read] if engine else [])), shared.read):
             connect(m, requester, port)
         # The AXI bus should not wait for threads. With one write bus, however, TMAU first would block threads for a whole copy.

@@ -37,7 +37,6 @@ _DECODED = {
     "destination_pitch": 32,    # of copy_rows: uniform registers dst + 1, a + 1, b + 1; of copy_tensor: c, b + 2, b + 1
     "source_pitch": 32,
     "rows": 32,                 # 1 for copy_block
-    "token": token_layout,
     "code": ErrorCode,          # the error of the failed check, else the error that issue may raise
     "field": FailedField,       # field of ``word`` that is the operand of the error
 }
@@ -50,7 +49,7 @@ def decoded_layout(cfg):
     ``offsets`` are the members 3 and 4 of the coordinates, and 1 and 2 of the offsets. ``waits``: ``wait``, ``barrier.wait``,
     ``commit_group`` or ``wait_group``. ``bad_mask``: ``mask`` is empty or names a core that does not exist.
     """
-    return data.StructLayout(_DECODED | {"segment": segment_layout(cfg)} | ({
+    return data.StructLayout(_DECODED | {"segment": segment_layout(cfg), "token": token_layout(cfg)} | ({
         "for_tensor": 1,
         "invalidates": 1,
         "coordinates": data.ArrayLayout(32, 2),     # uniform registers b + 3, b + 4
@@ -184,7 +183,8 @@ class Decode(Component):
         word = read.fetched.word
         uniform_special = word.opcode == Opcode.UNIFORM_SPECIAL
         special = uniform_special | (word.opcode == Opcode.THREAD_SPECIAL)
-        addressed = one_of(word.opcode, (Opcode.LOAD, Opcode.STORE, Opcode.MATRIX, Opcode.OFFSETS))
+        gathers = [Opcode.GATHER] * self.cfg.gather_offsets
+        addressed = one_of(word.opcode, (Opcode.LOAD, Opcode.STORE, *gathers, Opcode.MATRIX, Opcode.OFFSETS))
         uniform = ~special & ~addressed & (kind.many | kind.tensor | (word.b_source == OperandSource.UNIFORM))
         address = read.segment.base + (word.imm << read.segment.element_shift)[:32]
         m.d.comb += [
@@ -193,7 +193,10 @@ class Decode(Component):
             alu.comparing.eq(word.opcode == Opcode.UNIFORM_COMPARE),
         ]
         # The uniform register with the number of the segment holds the pitch of the rows of transposed B, or padding and first entry.
-        a_value = Mux(kind.for_matrix, read.b, read.a) if self.cfg.transpose or self.cfg.compiled_offsets else read.a
+        of_segment = kind.for_matrix if self.cfg.transpose or self.cfg.compiled_offsets else Const(0)
+        if self.cfg.gather_offsets:
+            of_segment = of_segment | (word.opcode == Opcode.GATHER)
+        a_value = Mux(of_segment, read.b, read.a)
         without_a = (uniform_special | (word.opcode == Opcode.UNIFORM_ALU)) & ~alu.control.keep_a
         chosen = Cat(addressed, special, uniform, ~(addressed | special | uniform))
         b_value = select_one_hot(chosen, (address, self._special(m, word), read.b, word.imm))
@@ -235,15 +238,17 @@ class Decode(Component):
 
         A factor register that a thread operation only reads is left out, because ``mm`` never writes factor registers.
         """
-        token = Signal(token_layout)
+        token = Signal(token_layout(self.cfg))
         matrix, store = word.opcode == Opcode.MATRIX, word.opcode == Opcode.STORE
         computes = (word.opcode == Opcode.THREAD_ALU) | (word.opcode == Opcode.THREAD_COMPARE)
+        gathers = (word.opcode == Opcode.GATHER) if self.cfg.gather_offsets else Const(0)
+        loads = (word.opcode == Opcode.LOAD) | gathers
         writes = ((word.opcode == Opcode.THREAD_ALU) | (word.opcode == Opcode.THREAD_SPECIAL)
-                  | (word.opcode == Opcode.LOAD))
+                  | loads)
         if self.cfg.output_stage:
             writes = writes & ~((word.opcode == Opcode.THREAD_ALU) & (word.modifiers.alu.output == OutputUse.CHANNEL))
         moves = (word.opcode == Opcode.THREAD_ALU) & (word.modifiers.alu.function == AluFunction.MOV)
-        reads_a = (computes & ~moves) | (word.opcode == Opcode.LOAD) | store
+        reads_a = (computes & ~moves) | loads | store
         reads_b = computes & (word.b_source == OperandSource.REGISTER)
 
         product = Const(0, TOKEN_GRANULES)
@@ -257,8 +262,9 @@ class Decode(Component):
                     m.d.comb += steps.eq(-(-self.cfg.threads // ka) - 1)
         columns = word.dst[:8] + steps
         last = Mux(columns[8], TOKEN_GRANULES - 1, columns[4:8])
-        m.d.comb += token.product.eq(Mux(matrix, _granules(word.dst[4:8], last), product))
         fills = (word.opcode == Opcode.OFFSETS) if self.cfg.compiled_offsets else Const(0)
+        # With ``gather_offsets`` the bit of the compiled-offset memory lies above the register groups.
+        m.d.comb += token.product.eq(Cat(Mux(matrix, _granules(word.dst[4:8], last), product), gathers | fills))
 
         part_bits = self.cfg.numbers_per_word.bit_length() - 1
         drop = self.cfg.factor_address_bits + part_bits - 4

@@ -5,8 +5,9 @@ from amaranth.lib import enum
 from amaranth.lib.wiring import Component, In, Out
 
 from ..constants import BARRIERS, FIRST_FACTOR_REGISTER, PREDICATES, SEGMENTS, UNIFORM_REGISTERS
-from ..isa.compiled_offsets import OffsetEntry
+from ..isa.compiled_offsets import GATHERED_BYTES, OffsetEntry
 from ..isa.encoding import (
+    ACCESS_BYTES,
     UNIFORM_FUNCTIONS,
     Access,
     AluFunction,
@@ -197,6 +198,17 @@ class InstructionChecks(Component):
 
     def _rule_store_access(self, field):
         return _defined(field.memory.access, Access, (Access.S8, Access.S16))
+
+    def _rule_gather(self, field):
+        return Const(int(self.cfg.gather_offsets))
+
+    def _rule_gather_access(self, field):
+        fields = field.memory
+        return Cat((fields.access == access) & (fields.entries < GATHERED_BYTES // ACCESS_BYTES[access])
+                   for access in (Access.U8, Access.B32, Access.V2, Access.V4)).any()
+
+    def _rule_four_registers(self, field):
+        return (field < self.cfg.registers) & ~field[:2].any()
 
     def _rule_element_shift(self, field):
         return field.segment.element_shift <= 4

@@ -1,7 +1,7 @@
 """Issue queue: holds one thread or matrix operation until its hazards are resolved and its unit takes it."""
 
 from amaranth import *
-from amaranth.lib import stream
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out, Signature
 from amaranth.utils import exact_log2
 
@@ -9,11 +9,11 @@ from ..constants import FIRST_FACTOR_REGISTER, TOKEN_GRANULES
 from ..interfaces.control import EventPort
 from ..interfaces.front_end import ThreadMaskPort
 from ..interfaces.layouts import ThreadKind, matrix_operation_layout, thread_operation_layout
-from ..isa.compiled_offsets import OffsetEntry
+from ..isa.compiled_offsets import OffsetEntry, uniform_layout
 from ..isa.encoding import Access, AluFunction, ElementType, Opcode, OperandSource, OutputUse, Special
 from ..parameters.front_end import FrontEndParameters
 from .decode import decoded_layout
-from .opcode_class import THREAD_KINDS
+from .opcode_class import thread_kinds
 from .scoreboard import THREAD_LEFT_BITS, Scoreboard
 
 __all__ = ["IssueQueue", "IssueQueueStatus"]
@@ -134,13 +134,14 @@ class IssueQueue(Component):
     def _thread(self, m, operation, instruction, word):
         special = word.opcode == Opcode.THREAD_SPECIAL
         thread_number = word.modifiers.alu.special == Special.TID
-        accesses = (word.opcode == Opcode.LOAD) | (word.opcode == Opcode.STORE)
+        gathers = (word.opcode == Opcode.GATHER) if self.cfg.gather_offsets else Const(0)
+        accesses = (word.opcode == Opcode.LOAD) | (word.opcode == Opcode.STORE) | gathers
         alu = word.modifiers.alu
         narrows = (alu.function == AluFunction.NARROW) | (alu.function == AluFunction.SCALE)
         vector = (word.opcode == Opcode.THREAD_ALU) & (alu.vector | narrows)
         kind = Signal(ThreadKind)
         with m.Switch(word.opcode):
-            for opcode, of_opcode in THREAD_KINDS.items():
+            for opcode, of_opcode in thread_kinds(self.cfg).items():
                 with m.Case(opcode):
                     m.d.comb += kind.eq(of_opcode)
         with m.If(special & ~thread_number):
@@ -151,7 +152,8 @@ class IssueQueue(Component):
             operation.compare.eq(alu.compare), operation.unsigned.eq(alu.unsigned),
             operation.access.eq(Mux(accesses, word.modifiers.memory.access, Mux(vector, Access.V4, Access.B32))),
             operation.space.eq(instruction.segment.space),
-            operation.element_shift.eq(instruction.segment.element_shift), operation.swizzle.eq(instruction.segment.swizzle),
+            operation.element_shift.eq(Mux(gathers, 0, instruction.segment.element_shift)),
+            operation.swizzle.eq(instruction.segment.swizzle),
             operation.guard.eq(word.guard),
             operation.guard_negate.eq(word.guard_negate), operation.dst.eq(word.dst), operation.a.eq(word.a),
             operation.b.eq(word.b), operation.b_is_register.eq(~special & (word.b_source == OperandSource.REGISTER)),
@@ -160,6 +162,12 @@ class IssueQueue(Component):
         ]
         if self.cfg.output_stage:
             m.d.sync += operation.output.eq(Mux(word.opcode == Opcode.THREAD_ALU, alu.output, OutputUse.NONE))
+        if self.cfg.gather_offsets:
+            uniform = data.View(uniform_layout, instruction.a_value)
+            m.d.sync += [
+                operation.gathers.eq(gathers), operation.entries.eq(word.modifiers.memory.entries),
+                operation.first_entry.eq(uniform.entry + word.c), operation.padding.eq(uniform.padding),
+            ]
 
     def _matrix(self, m, operation, instruction, word):
         fields = word.modifiers.matrix

@@ -7,14 +7,19 @@ from amaranth.hdl import Cat, Const, Value
 from ..interfaces.layouts import ThreadKind
 from ..isa.encoding import Opcode
 
-__all__ = ["THREAD_KINDS", "WAITS", "OpcodeClass", "one_of", "opcode_class"]
+__all__ = ["WAITS", "OpcodeClass", "one_of", "opcode_class", "thread_kinds"]
 
-THREAD_KINDS = {
+_THREAD_KINDS = {
     Opcode.THREAD_ALU: ThreadKind.ALU, Opcode.THREAD_COMPARE: ThreadKind.COMPARE, Opcode.LANE_MASK: ThreadKind.LANE_MASK,
     Opcode.LOAD: ThreadKind.LOAD, Opcode.STORE: ThreadKind.STORE, Opcode.THREAD_SPECIAL: ThreadKind.TID,
 }
 WAITS = (Opcode.WAIT, Opcode.BARRIER_WAIT, Opcode.COMMIT_GROUP, Opcode.WAIT_GROUP)
 _UNIFORM_WRITERS = (Opcode.UNIFORM_ALU, Opcode.UNIFORM_SPECIAL, Opcode.SEGMENT)
+
+
+def thread_kinds(cfg):
+    """The ``ThreadKind`` of each opcode of the thread unit; a ``gather`` is a load."""
+    return _THREAD_KINDS | ({Opcode.GATHER: ThreadKind.LOAD} if cfg.gather_offsets else {})
 
 
 def one_of(opcode, members):
@@ -53,7 +58,8 @@ def opcode_class(cfg, word):
     tensor = one_of(opcode, (Opcode.COPY_TENSOR, *[Opcode.PREFETCH_TENSOR] * cfg.prefetches)) if cfg.tensors else Const(0)
     alone = tensor & (fields.rank_minus_one == 0)
     return OpcodeClass(
-        for_thread=one_of(opcode, THREAD_KINDS), for_matrix=one_of(opcode, (Opcode.MATRIX, *[Opcode.OFFSETS] * (cfg.compiled_offsets > 0))),
+        for_thread=one_of(opcode, thread_kinds(cfg)),
+        for_matrix=one_of(opcode, (Opcode.MATRIX, *[Opcode.OFFSETS] * (cfg.compiled_offsets > 0))),
         single=one_of(opcode, (Opcode.COPY_BLOCK, *[Opcode.PREFETCH_BLOCK] * cfg.prefetches)),
         many=opcode == Opcode.COPY_ROWS, tensor=tensor,
         multicast=(fields.multicast & one_of(opcode, (Opcode.COPY_BLOCK, Opcode.COPY_TENSOR))) if cfg.multicast else Const(0),

@@ -12,26 +12,28 @@ __all__ = ["THREAD_LEFT_BITS", "Scoreboard", "hazard_layout", "token_layout"]
 
 THREAD_LEFT_BITS = 5            # counts the largest ``thread_queue`` (16), two operations in the thread unit and the pending one
 
-token_layout = data.StructLayout({
-    "product": TOKEN_GRANULES,      # register groups of 16 product registers that the operation reads or writes
-    "factor": TOKEN_GRANULES,       # register groups of factor_words / 16 factor words
-})
+
+def token_layout(cfg):
+    """Register groups that an operation reads or writes.
+
+    ``product``: of 16 product registers each; with ``gather_offsets`` the highest bit is the compiled-offset memory of the threads.
+    ``factor``: of factor_words / 16 factor words each.
+    """
+    return data.StructLayout({"product": TOKEN_GRANULES + cfg.gather_offsets, "factor": TOKEN_GRANULES})
 
 
-# Register groups of all operations in flight of a unit.
-held_layout = data.StructLayout({
-    "product": TOKEN_GRANULES,
-    "factor": TOKEN_GRANULES,
-    "kept_factor": TOKEN_GRANULES,  # of the operations that do not complete in this cycle
-})
+def held_layout(cfg):
+    """Register groups of all operations in flight of a unit. ``kept_factor``: of the operations that do not complete in this cycle."""
+    return data.StructLayout(token_layout(cfg).members | {"kept_factor": TOKEN_GRANULES})
 
-# What the scoreboard knows of an operation.
-hazard_layout = data.StructLayout({
-    "token": token_layout,
-    "for_matrix": 1,                # its unit is the matrix unit, else the thread unit
-    "writes_predicate": 1,          # the operation writes predicates or the lane mask
-    "lanes_only": TOKEN_GRANULES,   # factor register groups that an ``mm`` does not read before its first step
-})
+
+def hazard_layout(cfg):
+    """What the scoreboard knows of an operation.
+
+    ``for_matrix``: its unit is the matrix unit, else the thread unit. ``writes_predicate``: it writes predicates or the lane mask.
+    ``lanes_only``: factor register groups that an ``mm`` does not read before its first step.
+    """
+    return data.StructLayout({"token": token_layout(cfg), "for_matrix": 1, "writes_predicate": 1, "lanes_only": TOKEN_GRANULES})
 
 
 class _InFlight(Component):
@@ -44,26 +46,27 @@ class _InFlight(Component):
     OR. Whether the youngest entry can be joined is registered.
     """
 
-    def __init__(self, depth, merge, count_bits=5):
-        self._depth, self._merge, self._count_bits = depth, merge, count_bits
+    def __init__(self, cfg, depth, merge, count_bits=5):
+        token, product = token_layout(cfg), token_layout(cfg)["product"].width
+        self._token, self._depth, self._merge, self._count_bits = token, depth, merge, count_bits
         super().__init__({
             # The pending operation; ``valid``: it is added.
-            "i": In(stream.Signature(data.StructLayout({"token": token_layout, "flag": 1}), always_ready=True)),
+            "i": In(stream.Signature(data.StructLayout({"token": token, "flag": 1}), always_ready=True)),
             "done": In(1), "clear": In(1),
-            "held": Out(held_layout),
+            "held": Out(held_layout(cfg)),
             "flags": Out(1),                # an operation in flight was added with ``flag``
             "full": Out(1),                 # no entry is free for ``i``
             "tight": Out(1),                # fewer than two entries are free
             "empty": Out(1),
         } | ({
-            "product": Out(TOKEN_GRANULES),     # of the youngest entry
+            "product": Out(product),            # of the youngest entry
             "same": In(1),                      # ``i`` has these product register groups
         } if merge else {}))
 
     def elaborate(self, platform):
         m = Module()
         depth, token = self._depth, self.i.payload.token
-        group = data.StructLayout({"token": token_layout, "flag": 1, "count": self._count_bits})
+        group = data.StructLayout({"token": self._token, "flag": 1, "count": self._count_bits})
         groups = [Signal(group, name=f"group_{index}") for index in range(depth)]
         used = Cat(entry.count != 0 for entry in groups)
         oldest, youngest = Signal(depth, init=2), Signal(depth, init=1)
@@ -125,6 +128,8 @@ class Scoreboard(Component):
     An operation has a hazard while the other unit has an operation in flight with a common register group. ``mm`` also has a hazard while a
     thread operation that writes predicates or the lane mask is in flight. Operations of one unit have no hazards among themselves.
 
+    With ``gather_offsets`` the compiled-offset memory of the threads counts as a register group, of ``offsets`` and ``gather``.
+
     The thread unit has ``thread_queue`` + 2 entries of one operation. The matrix unit has 4 entries of up to 31 operations with
     equal product register groups.
 
@@ -133,7 +138,7 @@ class Scoreboard(Component):
     cfg : FrontEndParameters
 
     *Ports*:
-    i : In(stream.Signature(hazard_layout))
+    i : In(stream.Signature(hazard_layout(cfg)))
         Operations; one is pending from the cycle after its transfer on. Thread operations in flight that write ``lanes_only`` are no
         hazard for an ``mm`` that finds the matrix unit empty.
     waiting : Out(1)
@@ -169,18 +174,18 @@ class Scoreboard(Component):
     def __init__(self, cfg):
         self.cfg = cfg = FrontEndParameters.of(cfg)
         super().__init__({
-            "i": In(stream.Signature(hazard_layout)), "waiting": Out(1), "free": Out(1), "add": In(1),
+            "i": In(stream.Signature(hazard_layout(cfg))), "waiting": Out(1), "free": Out(1), "add": In(1),
             "thread_done": In(1), "matrix_done": In(1),
             "thread_empty": Out(1), "matrix_empty": Out(1), "thread_left": Out(THREAD_LEFT_BITS), "matrix_hold": Out(1), "clear": In(1),
         })
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.thread = thread = _InFlight(self.cfg.thread_queue + 2, merge=False, count_bits=1)
-        m.submodules.matrix = matrix = _InFlight(4, merge=True)
+        m.submodules.thread = thread = _InFlight(self.cfg, self.cfg.thread_queue + 2, merge=False, count_bits=1)
+        m.submodules.matrix = matrix = _InFlight(self.cfg, 4, merge=True)
         new = self.i.payload
         # Of the pending operation.
-        token = Signal(token_layout, reset_less=True)
+        token = Signal(token_layout(self.cfg), reset_less=True)
         for_matrix, writes_predicate = Signal(reset_less=True), Signal(reset_less=True)
         same = Signal(reset_less=True)      # its product register groups are those of the youngest operation of the matrix unit
         transfer = Signal()

@@ -5,7 +5,7 @@ from amaranth.lib import data, enum, stream
 from amaranth.lib.wiring import In, Out, Signature
 
 from ..constants import BANK_BYTES, BANKS, BARRIERS, PRODUCT_REGISTERS, REGISTER_BITS
-from ..isa.compiled_offsets import OffsetEntry
+from ..isa.compiled_offsets import ENTRY_BITS, OFFSET_BITS, OffsetEntry
 from ..isa.encoding import Access, AluFunction, CompareFunction, LoopOrder, OutputUse, Reduction, Space, Swizzle
 from ..isa.error_codes import ErrorCode
 from ..isa.tensor_descriptor import TensorFormat
@@ -16,7 +16,8 @@ __all__ = [
     "shared_write_layout", "SharedReadPort", "SharedWritePort", "GlobalPort",
     "ThreadKind", "thread_operation_layout", "matrix_operation_layout", "copy_operation_layout", "CopyKind",
     "row_operation_layout", "RegisterPort", "MemoryPort", "read_request_layout", "read_data_layout", "write_request_layout",
-    "write_data_layout", "write_response_layout", "barrier_arrival_layout", "OffsetReadPort", "column_fields", "word_number_bits",
+    "write_data_layout", "write_response_layout", "barrier_arrival_layout", "OffsetReadPort", "OffsetWritePort", "column_fields",
+    "word_number_bits",
 ]
 
 PC_BITS = 12                # bits of a program counter in error reports, for every configuration
@@ -178,7 +179,11 @@ class ThreadKind(enum.Enum, shape=3):
 
 
 def thread_operation_layout(cfg):
-    """Operation of the thread unit; ``swizzle`` is a ``swizzle_field``."""
+    """Operation of the thread unit; ``swizzle`` is a ``swizzle_field``.
+
+    With ``gather_offsets`` a load may have ``gathers``: it loads ``entries`` plus one elements for each thread, at the places that the
+    compiled-offset memory has from ``first_entry`` on, or at address ``padding``; ``element_shift`` is 0.
+    """
     return data.StructLayout({
         "kind": ThreadKind,
         "function": AluFunction,
@@ -197,7 +202,8 @@ def thread_operation_layout(cfg):
         "c": REGISTER_BITS,         # data register of a store
         "value": 32,                # uniform or immediate operand; base address of a load or store
         "pc": PC_BITS,
-    } | ({"output": OutputUse} if cfg.output_stage else {}))
+    } | ({"output": OutputUse} if cfg.output_stage else {}) | (
+        {"gathers": 1, "entries": 4, "first_entry": ENTRY_BITS + 1, "padding": OFFSET_BITS} if cfg.gather_offsets else {}))
 
 
 # -- matrix unit ----------------------------------------------------------------------------
@@ -313,6 +319,20 @@ def RegisterPort(cfg):
         "write_lanes": Out(cfg.threads),
         "write_grant": In(1),
     })
+
+
+def OffsetWritePort(cfg):
+    """Writes of a compiled-offset memory, seen from the writer.
+
+    *Ports*:
+    enable : Out(1)
+        Writes the entries of a word.
+    word : Out(range(offset_words))
+        Number of the word.
+    data : Out(8 * dot)
+        Its entries.
+    """
+    return Signature({"enable": Out(1), "word": Out(range(cfg.offset_words)), "data": Out(8 * cfg.dot)})
 
 
 def OffsetReadPort(cfg):

@@ -1,17 +1,19 @@
-"""Formats of compiled offsets: what ``mm`` adds to find the elements of a convolution [S2.1-S2.3]."""
+"""Formats of compiled offsets: what ``mm`` and ``gather`` add to find the elements of a convolution [S2.1-S2.3]."""
 
 from amaranth.lib import data, enum
 from amaranth.utils import exact_log2
 
 from ..constants import MAX_COMPILED_OFFSETS
 
-__all__ = ["ALWAYS", "MASK_BITS", "OFFSET_BITS", "ENTRY_BITS", "POSITIONS", "OffsetEntry", "base_layout", "entry_layout", "uniform_layout"]
+__all__ = ["ALWAYS", "MASK_BITS", "OFFSET_BITS", "ENTRY_BITS", "POSITIONS", "GATHERED_BYTES", "OffsetEntry", "base_layout",
+           "entry_layout", "uniform_layout"]
 
 OFFSET_BITS = 20        # of a byte address, modulo 2^20
 MASK_BITS = 12          # mask bits of a thread
 POSITIONS = 3           # mask bits that an entry asks for: one for each spatial axis
 ALWAYS = 15             # number of a mask bit that is always set
 ENTRY_BITS = exact_log2(MAX_COMPILED_OFFSETS)      # of the number of an entry
+GATHERED_BYTES = 16     # of a thread by one ``gather`` at most: four registers
 
 
 class OffsetEntry(enum.Enum, shape=2):

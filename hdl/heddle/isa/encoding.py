@@ -41,6 +41,7 @@ class Opcode(enum.Enum, shape=8):
     LANE_MASK = 0x23
     LOAD = 0x28
     STORE = 0x29
+    GATHER = 0x2A
     MATRIX = 0x30
     RECURRENT = 0x31
     OFFSETS = 0x32
@@ -199,6 +200,7 @@ CHANNEL_SETS = 4
 
 memory_fields = data.StructLayout({
     "access": Access,
+    "entries": 4,               # of ``gather``, minus one
 })
 
 matrix_fields = data.StructLayout({

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from .encoding import Access, AluFunction, CompareFunction, ElementType, Opcode, OutputUse, WaitUnit
+from .compiled_offsets import GATHERED_BYTES
+from .encoding import ACCESS_BYTES, Access, AluFunction, CompareFunction, ElementType, Opcode, OutputUse, WaitUnit
 from .tensor_descriptor import TensorMode
 
 __all__ = ["Operand", "Instruction", "INSTRUCTIONS", "Unit"]
@@ -51,9 +52,9 @@ class Operand:
 class Instruction:
     """Row of the instruction table.
 
-    ``modifiers`` names the modifier group of the text: ``"matrix"``, ``"slices"``, ``"copy"``, ``"block"``, ``"tensor"``, ``"rank"``,
-    ``"segment"``, ``"wait"``, ``"group"``, ``"compare"``, ``"alu"``, ``"mulh"``, ``"narrow"``, ``"output"`` or
-    ``""``. ``fixed`` holds field values
+    ``modifiers`` names the modifier group of the text: ``"matrix"``, ``"slices"``, ``"gather"``, ``"copy"``, ``"block"``, ``"tensor"``,
+    ``"rank"``, ``"segment"``, ``"wait"``, ``"group"``, ``"compare"``, ``"alu"``, ``"mulh"``, ``"narrow"``, ``"output"`` or ``""``.
+    ``fixed`` holds field values
     that the mnemonic implies; dotted names address the modifiers.
     """
 
@@ -153,6 +154,16 @@ def _memory():
         name = {Access.U8: "b8", Access.U16: "b16"}.get(access, access.name.lower())
         yield Instruction(f"st.{name}", Opcode.STORE, Unit.THREAD, (Operand("address"), Operand("register", "c")),
                           "Store register c (v2, v4: c and the next; a multiple of 2 or 4; at most r255).", fixed)
+    for name, access in (("b8", Access.U8), ("b32", Access.B32), ("v2", Access.V2), ("v4", Access.V4)):
+        size = ACCESS_BYTES[access]
+        most = f"1 to {GATHERED_BYTES // size} (.k)" if size < GATHERED_BYTES else "1"
+        text = {1: "a byte", 4: "4 bytes", 8: "8 bytes", 16: "16 bytes"}[size]
+        yield Instruction(f"gather.{name}", Opcode.GATHER, Unit.THREAD,
+                          (Operand("register", "dst"), Operand("address"), Operand("amount", "c")),
+                          f"Load {text} for each of {most} entries of the compiled-offset memory, one behind the other, into dst (a "
+                          "multiple of 4) and the next registers; the rest of the last one becomes zero. Uniform register urS of address "
+                          "urS:rB:imm has padding and entry; the first entry is this plus c. rB has base and mask of the thread [S2.3].",
+                          {"modifiers.memory.access": access}, "gather")
 
 
 def _matrix():

@@ -5,7 +5,7 @@ from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from ..datapath.layouts import step_layout
-from ..interfaces.layouts import ErrorStream, OffsetReadPort, SharedReadPort, matrix_operation_layout
+from ..interfaces.layouts import ErrorStream, OffsetReadPort, OffsetWritePort, SharedReadPort, matrix_operation_layout
 from ..isa.compiled_offsets import uniform_layout
 from ..lib.members import connect_members
 from ..lib.stream import Queue
@@ -69,6 +69,8 @@ class BFetch(Component):
         the same group.
     fill_end : Out(1)
         With ``compiled_offsets``: all words of an operation with ``fill`` are in the compiled-offset memory.
+    offset_write : Out(OffsetWritePort(cfg))
+        With ``gather_offsets``: writes of this memory, for that of the threads.
     o_error : Out(ErrorStream())
         Errors of the address generator.
 
@@ -101,6 +103,7 @@ class BFetch(Component):
             "pending": Out(1),
             "conflict": Out(2),
             **({"fill_end": Out(1)} if cfg.compiled_offsets else {}),
+            **({"offset_write": Out(OffsetWritePort(cfg))} if cfg.gather_offsets else {}),
             "o_error": Out(ErrorStream()),
         })
 
@@ -159,3 +162,6 @@ class BFetch(Component):
             offsets.write.eq(words.fill), offsets.write_word.eq(words.fill_word),
             offsets.write_data.eq(Cat(element[:8] for element in words.word[0])),
         ]
+        if self.cfg.gather_offsets:
+            port = self.offset_write
+            m.d.comb += [port.enable.eq(offsets.write), port.word.eq(offsets.write_word), port.data.eq(offsets.write_data)]

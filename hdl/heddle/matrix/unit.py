@@ -6,7 +6,7 @@ from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from ..datapath.pe_array import PEArray
 from ..interfaces.control import EventPort
-from ..interfaces.layouts import ErrorStream, RegisterPort, SharedReadPort, matrix_operation_layout
+from ..interfaces.layouts import ErrorStream, OffsetWritePort, RegisterPort, SharedReadPort, matrix_operation_layout
 from ..isa.compiled_offsets import OffsetEntry
 from ..isa.counter_table import MATRIX_EVENTS
 from ..lib.members import connect_members
@@ -57,6 +57,8 @@ class MatrixUnit(Component):
         Operations are queued or in flight, from the cycle after acceptance to the cycle of the last ``done``.
     active : Out(1)
         An operation has left the queue and is not done.
+    offset_write : Out(OffsetWritePort(cfg))
+        With ``gather_offsets``: writes of the compiled-offset memory, for that of the threads; those of an operation precede its ``done``.
     events : Out(EventPort(MATRIX_EVENTS))
         ``matrix_steps``: a step enters the PEs. ``matrix_blocks`` of 16 bytes come from memory. Of the cycle before:
         ``matrix_bank_conflicts``: words waited for their banks; ``matrix_bubbles``: neither a step nor a word entered the PEs, between
@@ -90,6 +92,7 @@ class MatrixUnit(Component):
             "busy": Out(1),
             "active": Out(1),
             "events": Out(EventPort(MATRIX_EVENTS)),
+            **({"offset_write": Out(OffsetWritePort(cfg))} if cfg.gather_offsets else {}),
             **({"engine_active": In(1), "engine": In(EngineStepPort(cfg))} if cfg.rnn else {}),
         })
 
@@ -109,6 +112,8 @@ class MatrixUnit(Component):
         m.d.comb += self.done.eq(lanes.done)
         if self.cfg.rnn:
             self._engine(m, lanes)
+        if self.cfg.gather_offsets:
+            connect(m, fetch.offset_write, flipped(self.offset_write))
         self._state(m, queue)
         self._events(m, fetch)
         return m

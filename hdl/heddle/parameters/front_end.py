@@ -46,6 +46,7 @@ class FrontEndParameters(FrontEndGroup):
     compiled_offsets: int
     byte_entries: bool
     offset_words: int
+    gather_offsets: bool
     multicast: bool
     tensors: bool
     copy_swizzles: bool

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from amaranth.utils import exact_log2
 
 from ..constants import MAX_COMPILED_OFFSETS
-from .core import CoreGroup
 from .group import ConfigError
 from .memory import MemoryGroup
 from .thread import ThreadGroup
@@ -14,7 +13,7 @@ __all__ = ["DatapathParameters", "MatrixGroup", "MatrixParameters"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class MatrixGroup(CoreGroup):
+class MatrixGroup(ThreadGroup):
     """Table ``matrix``: formats of the products and fetches of B.
 
     Parameters
@@ -31,6 +30,9 @@ class MatrixGroup(CoreGroup):
         Depth of the instruction queue of the matrix unit (2 to 16).
     compiled_offsets : int
         Entries of the compiled-offset memory, by which ``mm`` finds the elements of a convolution: 0, or a power of two from 64 to 4096.
+    gather_offsets : bool
+        The threads also load by compiled offsets (``gather``), with a copy of the memory beside their load-store unit. Requires
+        ``compiled_offsets`` and 4 slots and more.
     """
 
     mm16: bool = True
@@ -39,6 +41,7 @@ class MatrixGroup(CoreGroup):
     fetch_words: int = 16
     matrix_queue: int = 8
     compiled_offsets: int = 0
+    gather_offsets: bool = False
 
     def _check(self) -> None:
         """Raises ``ConfigError`` where a value violates a rule."""
@@ -48,6 +51,9 @@ class MatrixGroup(CoreGroup):
             self._power("compiled_offsets", 64, MAX_COMPILED_OFFSETS)
         if self.wide_lanes and not self.mm16:
             raise ConfigError("wide_lanes must be false with mm16 = False, not True")
+        if self.gather_offsets and not (self.compiled_offsets and self.thread_overlap):
+            raise ConfigError(f"gather_offsets must be false with compiled_offsets = {self.compiled_offsets} and thread_slots = "
+                              f"{self.thread_slots} (at least 64 entries and 4 slots), not True")
 
     def peak_macs(self, element_bytes: int) -> int:
         """Multiply-accumulates per cycle of the whole device with integers of one or two bytes."""
@@ -89,7 +95,7 @@ class MatrixGroup(CoreGroup):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DatapathParameters(ThreadGroup, MatrixGroup):
+class DatapathParameters(MatrixGroup):
     """What the PEs take: core, thread groups and formats, and what the recurrent engine adds to a PE."""
 
     element_bits: int

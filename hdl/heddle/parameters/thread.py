@@ -91,7 +91,9 @@ class ThreadGroup(CoreGroup):
 
 @dataclass(frozen=True, kw_only=True)
 class ThreadParameters(ThreadGroup, MemoryGroup):
-    """What the thread unit takes: core, memory and its group, and what its ports to lanes and memory depend on."""
+    """What the thread unit takes: core, memory and its group, what its ports to lanes and memory depend on, and the compiled-offset
+    memory.
+    """
 
     copy_swizzles: bool
     tensors: bool
@@ -99,3 +101,6 @@ class ThreadParameters(ThreadGroup, MemoryGroup):
     l2_kib: int
     reductions: bool
     rnn: bool
+    compiled_offsets: int
+    offset_words: int
+    gather_offsets: bool

@@ -20,6 +20,7 @@ from ..lib.members import connect_members
 from ..parameters.thread import ThreadParameters
 from .lsu import Lsu
 from .micro_op_issue import MicroOpIssue
+from .offset_fetch import gathered_words, offset_layout
 from .operand_fetch import ExecutingPort, OperandEntryPort, OperandQueuePort, fetched_layout
 from .operand_sequencer import walk_kind_layout
 from .predicates import Predicates
@@ -35,11 +36,12 @@ __all__ = ["EXECUTE_EVENTS", "Execute"]
 EXECUTE_EVENTS = ("thread_bank_conflicts", "multiply_stalls")
 
 
-def destination_words(operation, narrows):
+def destination_words(cfg, operation, narrows):
     """Mask of the four registers around ``dst`` that an operation writes; with ``narrows`` only one, whatever the access."""
     place, access = operation.dst[:2], operation.access
     vector = Mux(access == Access.V4, 0b1111, Mux(place[1], 0b1100, 0b0011))
-    return Mux(((access == Access.V2) | (access == Access.V4)) & ~narrows, vector, 1 << place)
+    words = Mux(((access == Access.V2) | (access == Access.V4)) & ~narrows, vector, 1 << place)
+    return Mux(operation.gathers, gathered_words(operation), words) if cfg.gather_offsets else words
 
 
 class Execute(Component):
@@ -57,6 +59,8 @@ class Execute(Component):
         Operations.
     queue, entries : In(OperandQueuePort()), In(OperandEntryPort())
         Operand queues.
+    offset : In(stream.Signature(offset_layout))
+        With ``gather_offsets``: entries of the compiled-offset memory for the micro-operations of gathers.
     operand, operand_second : In(32).array(slots)
         Operands from the register files; the other registers of pairs, with ``register_pairs``.
     executing : Out(ExecutingPort(cfg))
@@ -108,6 +112,7 @@ class Execute(Component):
             "i": In(stream.Signature(fetched_layout(cfg))),
             "queue": In(OperandQueuePort()),
             "entries": In(OperandEntryPort()),
+            **({"offset": In(stream.Signature(offset_layout))} if cfg.gather_offsets else {}),
             "operand": In(32).array(slots),
             **({"operand_second": In(32).array(slots)} if cfg.register_pairs else {}),
             "executing": Out(ExecutingPort(cfg)),
@@ -153,7 +158,7 @@ class Execute(Component):
         incoming = self.i.payload
         self._valid, self._leaving, self._taken = Signal(name="valid"), Signal(name="leaving"), Signal(name="taken")
         self._operation = operation = Signal(thread_operation_layout(self.cfg), name="operation", reset_less=True)
-        self._kind = Signal(walk_kind_layout, name="kind", reset_less=True)
+        self._kind = Signal(walk_kind_layout(self.cfg), name="kind", reset_less=True)
         self._is = {kind: Signal(name=f"is_{kind.name.lower()}", reset_less=True) for kind in ThreadKind}
         self._discarded = Signal(name="discarded", reset_less=True)
         self._half = Signal(name="half")        # of the result buffers; consecutive operations have different ones, which number them
@@ -186,6 +191,9 @@ class Execute(Component):
             issue.o.ready.eq(Mux(self._accesses & ~self._memory.access.stopped, self._memory.access.taken, self._bus.i.ready)),
         ]
         connect(m, flipped(self.entries), issue.entries)
+        if self.cfg.gather_offsets:
+            m.d.comb += [issue.offset_valid.eq(self.offset.valid), self.offset.ready.eq(issue.offset_ready),
+                         self._lanes.entry.eq(self.offset.payload)]
 
     def _connect_lanes(self, m):
         lanes, hazards = self._lanes, self._hazards
@@ -293,7 +301,7 @@ class Execute(Component):
         else:
             m.d.comb += over.eq(~micro_op.valid & ~self._bus.status.busy & ~self.entries.arriving)
         m.d.comb += [
-            words.eq(Mux(self._computes & ~sets | self._is[ThreadKind.LOAD], destination_words(operation, self._narrows), 0)),
+            words.eq(Mux(self._computes & ~sets | self._is[ThreadKind.LOAD], destination_words(self.cfg, operation, self._narrows), 0)),
             self.o.valid.eq(self._valid & self._issue.done & ~self._memory.occupied & over), self._leaving.eq(self.o.valid & self.o.ready),
             written.buffer.eq(self._half), written.register.eq(operation.dst),
             written.lanes.eq(self._predicates.active | (self._function == AluFunction.SEL).replicate(self.cfg.threads)),

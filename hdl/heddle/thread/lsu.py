@@ -15,6 +15,7 @@ from ..parameters.thread import ThreadParameters
 from .address_check import AddressCheck
 from .global_lsu import GlobalLsu, WriteErrorStream
 from .micro_ops import micro_op_layout
+from .offset_fetch import ElementSize, element_size
 from .same_address import SameAddress
 from .shared_lsu import ArrivalPort, SharedLsu, SharedStatusPort, placement_layout
 
@@ -150,8 +151,8 @@ class Lsu(Component):
 
     *Reset*: no access is in flight.
 
-    *Errors*: MISALIGNED before OUT_OF_RANGE, the lowest thread of the group; AXI_READ of an earlier group before both. Groups before the
-    error are executed, its own and later ones are not.
+    *Errors*: OFFSET_RANGE, then MISALIGNED, then OUT_OF_RANGE, the lowest thread of the group; AXI_READ of an earlier group before these.
+    Groups before the error are executed, its own and later ones are not.
     """
 
     def __init__(self, cfg):
@@ -199,27 +200,37 @@ class Lsu(Component):
         """The first micro-operation with a wrong address ends the operation. Returns whether the one in the SIMD lanes has one."""
         m.submodules.address_check = check = AddressCheck(self.cfg)
         operation, fault = self.operation, self.fault
-        wrong, misaligned = Signal(32, name="wrong_address", reset_less=True), Signal(name="wrong_is_misaligned", reset_less=True)
+        wrong, code = Signal(32, name="wrong_address", reset_less=True), Signal(ErrorCode, name="wrong_code", reset_less=True)
         shared, left = Signal(name="checked_shared", reset_less=True), Signal(name="left")
+        bad = check.bad | (self._beyond() & self.access.step.active.any()) if self.cfg.gather_offsets else check.bad
         m.d.comb += [port.eq(address) for port, address in zip(check.addresses, self.lanes.address, strict=True)]
         m.d.comb += [
             check.active.eq(self.access.step.active), check.access.eq(operation.access), check.space.eq(operation.space),
             self.access.stopped.eq(fault.failing | fault.failed),
             fault.error.eq(one.read_error.error), fault.report.eq(fault.failing & shared),
-            fault.code.eq(Mux(fault.error, ErrorCode.AXI_READ, Mux(misaligned, ErrorCode.MISALIGNED, ErrorCode.OUT_OF_RANGE))),
+            fault.code.eq(Mux(fault.error, ErrorCode.AXI_READ, code)),
             fault.operand.eq(Mux(fault.error, one.read_error.address, wrong)),
         ]
-        m.d.sync += [fault.failing.eq(self.access.valid & check.bad & ~self.access.stopped), left.eq(self.leave)]
+        m.d.sync += [fault.failing.eq(self.access.valid & bad & ~self.access.stopped), left.eq(self.leave)]
         with m.If(~self.access.stopped):
             m.d.sync += [
-                wrong.eq(select_one_hot(1 << check.bad_slot, list(self.lanes.address))), misaligned.eq(check.misaligned),
+                wrong.eq(select_one_hot(1 << check.bad_slot, list(self.lanes.address))),
+                code.eq(Mux(check.misaligned, ErrorCode.MISALIGNED, ErrorCode.OUT_OF_RANGE)),
                 shared.eq(~self._is_global), fault.pc.eq(operation.pc),
             ]
+            if self.cfg.gather_offsets:
+                with m.If(self._beyond()):
+                    m.d.sync += [wrong.eq(self.cfg.compiled_offsets), code.eq(ErrorCode.OFFSET_RANGE)]
         with m.If(fault.failing & ~left):
             m.d.sync += fault.failed.eq(1)
         with m.If(self.leave):
             m.d.sync += fault.failed.eq(0)
-        return check.bad
+        return bad
+
+    def _beyond(self):
+        """An element of the gather has an entry behind the compiled-offset memory."""
+        operation = self.operation
+        return operation.gathers & (operation.first_entry + operation.entries >= self.cfg.compiled_offsets)
 
     def _shared(self, m, gather, bad):
         step, group = self.access.step, gather.i.payload
@@ -231,6 +242,8 @@ class Lsu(Component):
         m.d.comb += [place.eq(swizzled(self.cfg, address, self.operation.swizzle, 1))
                      for place, address in zip(group.address, self.lanes.address, strict=True)]
         m.d.comb += [place.eq(value) for place, value in zip(group.data, self.lanes.data, strict=True)]
+        if self.cfg.gather_offsets:
+            m.d.comb += group.size.eq(element_size(self.operation))
         connect(m, gather.status, flipped(self.shared))
         connect_members(m, gather, flipped(self), ("event_conflicts",))
         m.d.sync += gather.drop.eq(gather.i.valid & gather.i.ready & bad)
@@ -268,5 +281,9 @@ class Lsu(Component):
             self.arrived.slots.eq(gather.arrived.slots | load_data.take_other),
             self.arrived.group.eq(Mux(loaded, thread.group, gather.arrived.group)),
         ]
+        if self.cfg.gather_offsets:
+            m.d.comb += [
+                self.arrived.size.eq(Mux(loaded, ElementSize.LINE, gather.arrived.size)), self.arrived.element.eq(gather.arrived.element),
+            ]
         for place, shared in zip(load_data.place, gather.place, strict=True):
             m.d.comb += [place.bank.eq(shared.bank), place.offset.eq(Mux(loaded, thread.offset, shared.offset))]

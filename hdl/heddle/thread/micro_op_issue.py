@@ -32,7 +32,8 @@ def StepLoadPort(cfg):
 class MicroOpIssue(Component):
     """Micro-operation issue: loads the operands of the next micro-operation into the SIMD lanes when the last one was taken.
 
-    A micro-operation with registers waits for its entry of the operand queues. Two micro-operations with a pair of data have one entry.
+    A micro-operation with registers waits for its entry of the operand queues. Two micro-operations with a pair of data have one entry, and
+    so have all those of a gather for a group. These also wait for their entry of the compiled-offset memory.
 
     Parameters
     ----------
@@ -40,7 +41,7 @@ class MicroOpIssue(Component):
         ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
     *Ports*:
-    kind : In(walk_kind_layout)
+    kind : In(walk_kind_layout(cfg))
         ``walk_kind`` of the operation; constant while not ``done``.
     start : In(1)
         The operation enters the SIMD lanes in the next cycle.
@@ -56,6 +57,8 @@ class MicroOpIssue(Component):
         Threads whose guard holds.
     entries : In(OperandEntryPort())
         Oldest entry of the operand queues.
+    offset_valid, offset_ready : In(1), Out(1)
+        With ``gather_offsets``: the entry of the compiled-offset memory for the next micro-operation is there, and is taken.
     load : Out(StepLoadPort(cfg))
         Loads of the operands.
     o : Out(stream.Signature(micro_op_layout(cfg)))
@@ -67,7 +70,7 @@ class MicroOpIssue(Component):
 
     *Throughput*: one micro-operation a cycle.
 
-    *Back-pressure*: ``load`` and ``entries.take`` are combinational from ``may`` and ``o.ready``.
+    *Back-pressure*: ``load``, ``entries.take`` and ``offset_ready`` are combinational from ``may`` and ``o.ready``.
 
     *Reset*: ``done``, and no micro-operation is in the SIMD lanes.
     """
@@ -75,9 +78,10 @@ class MicroOpIssue(Component):
     def __init__(self, cfg):
         self.cfg = cfg = ThreadParameters.of(cfg)
         super().__init__({
-            "kind": In(walk_kind_layout), "start": In(1), "none": In(1), "may": In(1), "skip": In(1), "cancel": In(1),
+            "kind": In(walk_kind_layout(cfg)), "start": In(1), "none": In(1), "may": In(1), "skip": In(1), "cancel": In(1),
             "active": In(cfg.threads),
             "entries": In(OperandEntryPort()),
+            **({"offset_valid": In(1), "offset_ready": Out(1)} if cfg.gather_offsets else {}),
             "load": Out(StepLoadPort(cfg)),
             "o": Out(stream.Signature(micro_op_layout(cfg))),
             "done": Out(1),
@@ -88,14 +92,19 @@ class MicroOpIssue(Component):
         m.submodules.steps = steps = MicroOps(self.cfg)
         kind, load, entries, micro_op = self.kind, self.load, self.entries, steps.micro_op
         advance, addresses, needed = Signal(), Signal(), Signal()
+        # ``shares``: the entry of the operand queues is also that of the next micro-operation.
+        has_offset, shares = Const(1), kind.pairs & ~micro_op.word[0]
+        if self.cfg.gather_offsets:
+            has_offset, shares = ~kind.gathers | self.offset_valid, shares | (kind.gathers & ~micro_op.last_word)
+            m.d.comb += self.offset_ready.eq(advance & kind.gathers)
         m.d.comb += [
             steps.serial.eq(kind.serial), steps.by_group.eq(kind.by_group), steps.words.eq(kind.words),
             steps.start.eq(self.start), steps.none.eq(self.none),
             steps.cancel.eq(self.cancel), steps.advance.eq(advance), self.done.eq(steps.done),
-            addresses.eq(kind.accesses & (micro_op.slot == 0) & (micro_op.word == 0)),
+            addresses.eq(kind.accesses & (micro_op.slot == 0) & self._has_address(micro_op)),
             needed.eq(kind.first | kind.second | addresses),
-            advance.eq(self.may & ~steps.done & (~needed | entries.available) & (~self.o.valid | self.o.ready)),
-            entries.take.eq(advance & needed & (~kind.pairs | micro_op.word[0])),
+            advance.eq(self.may & ~steps.done & (~needed | entries.available) & has_offset & (~self.o.valid | self.o.ready)),
+            entries.take.eq(advance & needed & ~shares),
             load.step.eq(advance & ~self.skip), load.address.eq(load.step & addresses),
             load.other.eq(kind.pairs & micro_op.word[0]), load.group.eq(micro_op.group),
         ]
@@ -109,3 +118,8 @@ class MicroOpIssue(Component):
                 *(self.o.payload[name].eq(getattr(micro_op, name)) for name in micro_op.signature.members),
             ]
         return m
+
+    def _has_address(self, micro_op):
+        """The micro-operation has an address of its own: the first of its threads, or any of a gather."""
+        first = micro_op.word == 0
+        return first | self.kind.gathers if self.cfg.gather_offsets else first

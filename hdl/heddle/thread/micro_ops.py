@@ -6,13 +6,19 @@ from amaranth.lib.wiring import Component, In, Out, Signature
 
 from ..parameters.thread import ThreadParameters
 
-__all__ = ["MicroOpPort", "MicroOps", "micro_op_layout"]
+__all__ = ["MicroOpPort", "MicroOps", "micro_op_layout", "word_bits"]
+
+
+def word_bits(cfg):
+    """Bits of the number of a word of a thread; with ``gather_offsets`` an element of a gather counts as a word."""
+    return 4 if cfg.gather_offsets else 2
 
 
 def micro_op_layout(cfg):
     """The micro-operation in the SIMD lanes: group, thread of the group when threads are served one at a time, word, and active threads."""
     slots = min(cfg.thread_slots, cfg.threads)
-    return data.StructLayout({"group": range(cfg.thread_groups), "slot": range(slots), "word": 2, "last_word": 1, "active": slots})
+    return data.StructLayout({
+        "group": range(cfg.thread_groups), "slot": range(slots), "word": word_bits(cfg), "last_word": 1, "active": slots})
 
 
 def MicroOpPort(cfg):
@@ -23,14 +29,14 @@ def MicroOpPort(cfg):
         Group of the micro-operation.
     slot : Out(range(slots))
         Thread of the micro-operation in the group when threads are served one at a time, else 0.
-    word : Out(2)
+    word : Out(word_bits(cfg))
         Word of the micro-operation.
     last_word : Out(1)
         ``word`` is the last of the thread or group.
     """
     return Signature({
-        "group": Out(range(cfg.thread_groups)), "slot": Out(range(min(cfg.thread_slots, cfg.threads))), "word": Out(2),
-        "last_word": Out(1),
+        "group": Out(range(cfg.thread_groups)), "slot": Out(range(min(cfg.thread_slots, cfg.threads))),
+        "word": Out(word_bits(cfg)), "last_word": Out(1),
     })
 
 
@@ -52,7 +58,7 @@ class MicroOps(Component):
         With ``start``: there is no micro-operation, ``done`` is high in the next cycle.
     serial : In(1)
         One thread at a time; constant while not ``done``.
-    words : In(2)
+    words : In(word_bits(cfg))
         Words of each thread, minus one; constant while not ``done``.
     by_group : In(1)
         With four groups and four words: all groups of a word, then the next word; constant while not ``done``. ``micro_op.last_word`` is
@@ -82,7 +88,7 @@ class MicroOps(Component):
             "start": In(1),
             "none": In(1),
             "serial": In(1),
-            "words": In(2),
+            "words": In(word_bits(cfg)),
             "by_group": In(1),
             "advance": In(1),
             "cancel": In(1),

@@ -21,7 +21,7 @@ WORDS = 4               # 32-bit words of a result
 
 def fetched_layout(cfg):
     """Operation that operand fetch hands to execution, and ``walk_kind`` of it."""
-    return data.StructLayout({"operation": thread_operation_layout(cfg), "kind": walk_kind_layout})
+    return data.StructLayout({"operation": thread_operation_layout(cfg), "kind": walk_kind_layout(cfg)})
 
 
 def PendingWritePort():
@@ -94,7 +94,7 @@ def ExecutingPort(cfg):
     """Operation in execution, seen from the execution stage.
 
     *Ports*:
-    operation, kind : Out(thread_operation_layout(cfg)), Out(walk_kind_layout)
+    operation, kind : Out(thread_operation_layout(cfg)), Out(walk_kind_layout(cfg))
         The operation and ``walk_kind`` of it.
     words : Out(WORDS)
         Which of the four registers around ``operation.dst`` it writes; none without an operation.
@@ -102,7 +102,7 @@ def ExecutingPort(cfg):
         The operation ends early, because an address has an error.
     """
     return Signature({
-        "operation": Out(thread_operation_layout(cfg)), "kind": Out(walk_kind_layout), "words": Out(WORDS), "failing": Out(1),
+        "operation": Out(thread_operation_layout(cfg)), "kind": Out(walk_kind_layout(cfg)), "words": Out(WORDS), "failing": Out(1),
     })
 
 
@@ -229,7 +229,7 @@ class OperandCollector(Component):
     cfg : ThreadParameters
 
     *Ports*:
-    operation, kind : In(thread_operation_layout(cfg)), In(walk_kind_layout)
+    operation, kind : In(thread_operation_layout(cfg)), In(walk_kind_layout(cfg))
         The operation whose registers are read, and ``walk_kind`` of it; constant while reads remain.
     start : In(1)
         Reads of ``operation`` begin in the next cycle. Without ``thread_overlap`` this empties the queue; no read may be in flight.
@@ -267,7 +267,7 @@ class OperandCollector(Component):
         self.cfg = cfg = ThreadParameters.of(cfg)
         super().__init__({
             "operation": In(thread_operation_layout(cfg)),
-            "kind": In(walk_kind_layout),
+            "kind": In(walk_kind_layout(cfg)),
             "start": In(1),
             "none": In(1),
             "cancel": In(1),

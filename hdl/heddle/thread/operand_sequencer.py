@@ -8,15 +8,22 @@ from ..constants import REGISTER_BITS
 from ..interfaces.layouts import ThreadKind, thread_operation_layout
 from ..isa.encoding import Access, AluFunction, OutputUse, Space
 from ..parameters.thread import ThreadParameters
-from .micro_ops import MicroOps
+from .micro_ops import MicroOps, word_bits
 
 __all__ = ["OperandSequencer", "operand_read_layout", "walk_kind", "walk_kind_layout"]
 
-# Operands of an operation. ``store``, ``accesses``: a store; a load or store. ``first``, ``second``: a and the other register are read
-# in every micro-operation. ``pairs``: the other register of two micro-operations is read at once. ``serial``: one thread at a time.
-# ``words``: words of a thread, minus one. ``by_group``: all groups of a word, then the next word.
-walk_kind_layout = data.StructLayout({
-    "store": 1, "accesses": 1, "first": 1, "second": 1, "pairs": 1, "serial": 1, "words": 2, "by_group": 1})
+
+def walk_kind_layout(cfg):
+    """Operands of an operation.
+
+    ``store``, ``accesses``: a store; a load or store. ``first``, ``second``: a and the other register are read in every micro-operation.
+    ``pairs``: the other register of two micro-operations is read at once. ``serial``: one thread at a time. ``words``: words of a thread,
+    minus one. ``by_group``: all groups of a word, then the next word. ``gathers``, with ``gather_offsets``: ``words`` are elements by
+    compiled offsets, for which a is read once.
+    """
+    return data.StructLayout({
+        "store": 1, "accesses": 1, "first": 1, "second": 1, "pairs": 1, "serial": 1, "words": word_bits(cfg), "by_group": 1,
+        **({"gathers": 1} if cfg.gather_offsets else {})})
 
 
 def walk_kind(cfg, operation):
@@ -28,11 +35,13 @@ def walk_kind(cfg, operation):
     accesses = store | (operation.kind == ThreadKind.LOAD)
     word_by_word = store | (operation.kind == ThreadKind.ALU)
     vector = (access == Access.V2) | (access == Access.V4)
+    words = Cat(word_by_word & vector, word_by_word & (access == Access.V4))
     return {
         "store": store, "accesses": accesses, "first": computes & ~moves, "second": store | (computes & operation.b_is_register),
         "pairs": store & vector & cfg.register_pairs, "serial": accesses & (operation.space == Space.GLOBAL),
-        "words": Cat(word_by_word & vector, word_by_word & (access == Access.V4)),
+        "words": Mux(operation.gathers, operation.entries, words) if cfg.gather_offsets else words,
         "by_group": (operation.output == OutputUse.GROUPS) if cfg.packs_groups else Const(0),
+        **({"gathers": operation.gathers} if cfg.gather_offsets else {}),
     }
 
 
@@ -60,7 +69,7 @@ class OperandSequencer(Component):
     *Ports*:
     operation : In(thread_operation_layout(cfg))
         The operation; constant while not ``done``.
-    kind : In(walk_kind_layout)
+    kind : In(walk_kind_layout(cfg))
         ``walk_kind`` of it; constant while not ``done``.
     start : In(1)
         The first register is present in the next cycle.
@@ -90,7 +99,7 @@ class OperandSequencer(Component):
         self.cfg = cfg = ThreadParameters.of(cfg)
         super().__init__({
             "operation": In(thread_operation_layout(cfg)),
-            "kind": In(walk_kind_layout),
+            "kind": In(walk_kind_layout(cfg)),
             "start": In(1),
             "none": In(1),
             "advance": In(1),
@@ -116,7 +125,7 @@ class OperandSequencer(Component):
             read.number.eq(Mux(~read.second, operation.a | micro_op.word, Mux(kind.store, operation.c | word, operation.b))),
             read.group.eq(micro_op.group),
             steps.start.eq(self.start), steps.none.eq(self.none), steps.cancel.eq(self.cancel),
-            steps.serial.eq(kind.serial), steps.by_group.eq(kind.by_group), steps.words.eq(Mux(kind.pairs, kind.words[1], kind.words)),
+            steps.serial.eq(kind.serial), steps.by_group.eq(kind.by_group), steps.words.eq(self._words()),
             steps.advance.eq(self.advance & read.final), self.done.eq(steps.done),
         ]
         with m.If(self.advance):
@@ -124,3 +133,8 @@ class OperandSequencer(Component):
         with m.If(self.start):
             m.d.sync += first_is_over.eq(0)
         return m
+
+    def _words(self):
+        """Words of a thread for which registers are read, minus one."""
+        words = Mux(self.kind.pairs, self.kind.words[1], self.kind.words)
+        return Mux(self.kind.gathers, 0, words) if self.cfg.gather_offsets else words

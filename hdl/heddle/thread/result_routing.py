@@ -5,6 +5,7 @@ from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out, Signature
 
 from ..parameters.thread import ThreadParameters
+from .offset_fetch import ElementSize
 from .result_bus import LateResultPort
 from .shared_lsu import ArrivalPort
 
@@ -25,7 +26,9 @@ def ResultWritePort(cfg):
     group : Out(range(thread_groups))
         Group of the entry.
     words : Out(4)
-        32-bit words of the entry that are written. Load data go to all four.
+        32-bit words of the entry that are written. Load data go to all four, but for an element of a gather.
+    bytes, size : Out(4), Out(ElementSize)
+        With ``gather_offsets``: bytes of these words, and where load data go. Of a BYTE ``bytes`` are its own and those above.
     current : Out(1)
         The result is of the ALU or late, else load data.
     buffer : Out(1)
@@ -33,7 +36,7 @@ def ResultWritePort(cfg):
     """
     return Signature({
         "slots": Out(min(cfg.thread_slots, cfg.threads)), "group": Out(range(cfg.thread_groups)), "words": Out(4), "current": Out(1),
-        "buffer": Out(1),
+        "buffer": Out(1), **({"bytes": Out(4), "size": Out(ElementSize)} if cfg.gather_offsets else {}),
     })
 
 
@@ -89,8 +92,25 @@ class ResultRouting(Component):
             self.o.current.eq(computed | late),
             self.o.slots.eq(Mux(computed, ~0, self.late.slots | arrived)),
             self.o.group.eq(Mux(late, self.late.group, Mux(computed, result.group, arrived_group))),
-            self.o.words.eq(Mux(computed, result.words, Mux(late, self.late.words, 0b1111))),
+            self.o.words.eq(Mux(computed, result.words, Mux(late, self.late.words, self._loaded(m)))),
             self.o.buffer.eq(Mux(computed, result.buffer, self.late.buffer)),
             self.pending.eq(arrived.any() & (arrived_group == 0) & (self.cfg.thread_groups > 1)),
         ]
         return m
+
+    def _loaded(self, m):
+        """Words that take load data; of a gather those of its element."""
+        if not self.cfg.gather_offsets:
+            return 0b1111
+        size, element = Signal(ElementSize, name="size_of_arrived"), Signal.like(self.arrived.element, name="element_of_arrived")
+        m.d.sync += [size.eq(self.arrived.size), element.eq(self.arrived.element)]
+        computes = self.o.current
+        m.d.comb += [
+            self.o.size.eq(Mux(computes, ElementSize.LINE, size)),
+            self.o.bytes.eq(Mux(~computes & (size == ElementSize.BYTE), 0b1111 << element[:2], 0b1111)),
+        ]
+        words = {ElementSize.BYTE: 1 << element[2:], ElementSize.WORD: 1 << element[:2], ElementSize.PAIR: 0b11 << (element[0] << 1)}
+        loaded = 0b1111
+        for kind, mask in words.items():
+            loaded = Mux(size == kind, mask, loaded)
+        return loaded[:4]

@@ -10,6 +10,8 @@ from ..isa.encoding import Access
 from ..lib.onehot import select_one_hot
 from ..lib.stream import Queue
 from ..parameters.thread import ThreadParameters
+from .micro_ops import word_bits
+from .offset_fetch import ElementSize
 
 __all__ = ["ArrivalPort", "SharedLsu", "SharedStatusPort", "group_access_layout", "placement_layout"]
 
@@ -24,12 +26,13 @@ def group_access_layout(cfg):
     ``waiting``: threads of the group that access memory. ``group``: its number. ``word``: 32-bit words above ``address``, as a store of a
     vector comes word by word. ``address``: naturally aligned byte address of each lane. ``data``: word that it stores; 8- and 16-bit data
     are in every place of the word. ``store``, ``access``: kind and width. ``operation``: number of its operation modulo 2.
+    Of a gather ``size`` is that of an element, and ``word`` the number of the element, which does not move ``address``.
     """
     slots = min(cfg.thread_slots, cfg.threads)
     return data.StructLayout({
-        "waiting": slots, "group": range(cfg.thread_groups), "word": 2,
+        "waiting": slots, "group": range(cfg.thread_groups), "word": word_bits(cfg),
         "address": data.ArrayLayout(cfg.shared_address_bits, slots), "data": data.ArrayLayout(32, slots),
-        "store": 1, "access": Access, "operation": range(OPERATIONS),
+        "store": 1, "access": Access, "operation": range(OPERATIONS), **({"size": ElementSize} if cfg.gather_offsets else {}),
     })
 
 
@@ -37,12 +40,13 @@ def _request_layout(cfg):
     """Request without its last answer.
 
     ``slots``: SIMD lanes that take words of its answers; none of a store. ``group``, ``operation``: as in ``group_access_layout``.
-    ``place``: bank and byte offset of the address of each lane.
+    ``place``: bank and byte offset of the address of each lane. ``element``, ``size``: of a gather, ``word`` and ``size`` of its group.
     """
     slots = min(cfg.thread_slots, cfg.threads)
     place = data.StructLayout({"offset": 4, "bank": range(BANKS)})
     return data.StructLayout({
         "slots": slots, "group": range(cfg.thread_groups), "operation": range(OPERATIONS), "place": data.ArrayLayout(place, slots),
+        **({"element": word_bits(cfg), "size": ElementSize} if cfg.gather_offsets else {}),
     })
 
 
@@ -54,8 +58,11 @@ def ArrivalPort(cfg):
         SIMD lanes whose load data are valid in this cycle.
     group : Out(range(thread_groups))
         Their group.
+    element, size : Out(4), Out(ElementSize)
+        With ``gather_offsets``: number and size of their element.
     """
-    return Signature({"slots": Out(min(cfg.thread_slots, cfg.threads)), "group": Out(range(cfg.thread_groups))})
+    return Signature({"slots": Out(min(cfg.thread_slots, cfg.threads)), "group": Out(range(cfg.thread_groups))} | (
+        {"element": Out(word_bits(cfg)), "size": Out(ElementSize)} if cfg.gather_offsets else {}))
 
 
 def SharedStatusPort():
@@ -270,6 +277,11 @@ class SharedLsu(Component):
             requests.o.ready.eq((answer.valid & answer.payload.last) | self.bank_write.written),
             self.arrived.group.eq(oldest.group),
         ]
+        if self.cfg.gather_offsets:
+            m.d.comb += [
+                entry.element.eq(current.word), entry.size.eq(current.size),
+                self.arrived.element.eq(oldest.element), self.arrived.size.eq(oldest.size),
+            ]
         with m.If(requests.i.valid):
             m.d.sync += storing.eq(current.store)
         for slot, (port, place) in enumerate(zip(self.place, oldest.place)):

@@ -7,16 +7,18 @@ from amaranth.lib.wiring import Component, In, Out, Signature
 from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES, BANKS
+from ..isa.compiled_offsets import OFFSET_BITS, base_layout
 from ..isa.encoding import CHANNEL_SETS, PACKING, Access, OutputUse, output_bounds_layout
 from ..lib.onehot import any_of
 from ..parameters.thread import ThreadParameters
 from .alu import AluDatapath, alu_control_layout
 from .narrow import Narrow
+from .offset_fetch import ElementSize, offset_layout
 from .operand_fetch import OPERAND_QUEUE, WORDS, OperandQueuePort
 from .shared_lsu import placement_layout
 
-__all__ = ["LateNumberPort", "OperandLoadPort", "ResultReadPort", "ResultStorePort", "SlotOperands", "SlotResult", "form_layout",
-           "operand_source_layout"]
+__all__ = ["LateNumberPort", "OperandLoadPort", "ResultReadPort", "ResultStorePort", "SlotOperands", "SlotResult", "element_source_layout",
+           "form_layout", "operand_source_layout"]
 
 form_layout = data.StructLayout({
     "vector": 1,            # two or four words
@@ -38,6 +40,10 @@ operand_source_layout = data.StructLayout({
 })
 
 
+# Address of an element of a gather: ``by_entry`` for a gather, its entry of the compiled-offset memory, and the address of the padding.
+element_source_layout = data.StructLayout({"by_entry": 1, "entry": offset_layout, "padding": OFFSET_BITS})
+
+
 def OperandLoadPort():
     """Load strobes of the operand registers of a SIMD lane, seen from the control of the lanes.
 
@@ -48,7 +54,8 @@ def OperandLoadPort():
     clear_a : Out(1)
         a becomes zero, which wins.
     address : Out(1)
-        The address becomes ``value`` plus the first operand shifted left by ``element_shift``.
+        The address becomes ``value`` plus the first operand shifted left by ``element_shift``. With ``by_entry`` it becomes the sum of the
+        entry and the base that the first operand has, modulo 2^20, or the padding where the first operand lacks a mask bit.
     other : Out(1)
         With ``register_pairs``: b becomes the other register of a pair.
     """
@@ -87,10 +94,14 @@ def ResultStorePort(cfg):
         Writes ``entry``.
     words : Out(4)
         32-bit parts that are written.
+    bytes, size : Out(4), Out(ElementSize)
+        With ``gather_offsets``: bytes of these parts that are written, and where load data go. Of a BYTE ``bytes`` are its own and those
+        above, which become zero.
     entry : Out(range(2 * thread_groups))
         The entry: group and half.
     """
-    return Signature({"enable": Out(1), "words": Out(WORDS), "entry": Out(range(2 * cfg.thread_groups))})
+    return Signature({"enable": Out(1), "words": Out(WORDS), "entry": Out(range(2 * cfg.thread_groups))}
+                     | ({"bytes": Out(4), "size": Out(ElementSize)} if cfg.gather_offsets else {}))
 
 
 def ResultReadPort(cfg):
@@ -123,6 +134,8 @@ class SlotOperands(Component):
         Loads of the operand registers.
     source : In(operand_source_layout)
         Uniform operand and the source of b.
+    element : In(element_source_layout)
+        With ``gather_offsets``: address of an element of a gather.
     thread : In(thread_bits)
         Number of the lane's thread in the present group.
     control : In(alu_control_layout)
@@ -160,6 +173,7 @@ class SlotOperands(Component):
             **({"operand_second": In(32)} if cfg.register_pairs else {}),
             "load": In(OperandLoadPort()),
             "source": In(operand_source_layout),
+            **({"element": In(element_source_layout)} if cfg.gather_offsets else {}),
             "thread": In(cfg.thread_bits),
             "control": In(alu_control_layout),
             "choose": In(1),
@@ -193,7 +207,7 @@ class SlotOperands(Component):
         with m.If(load.clear_a):
             m.d.sync += a.eq(0)
         with m.If(load.address):
-            m.d.sync += address.eq(source.value + self._scaled(first))
+            m.d.sync += address.eq(self._address(first))
         m.d.comb += [
             self.address.eq(address), alu.control.eq(self.control), alu.a.eq(Mux(late.scale, late.product, a)),
             alu.b.eq(Cat(Mux(late.scale, late.amount, b[:5]), b[5:])),
@@ -240,6 +254,15 @@ class SlotOperands(Component):
             write.addr.eq(self.queue.write_place), write.data.eq(operand), write.en.eq(arrives), read.addr.eq(self.queue.read_place),
         ]
         return read.data
+
+    def _address(self, first):
+        """Byte address: that of a load or store, or that of an element of a gather, whose ``element_shift`` is 0."""
+        if not self.cfg.gather_offsets:
+            return self.source.value + self._scaled(first)
+        element, thread = self.element, data.View(base_layout, first)
+        total = Mux(element.by_entry, element.entry.sum, self.source.value) + self._scaled(first)
+        inside = (thread.mask | ~element.entry.needed).all()
+        return Mux(element.by_entry, Mux(inside, total[:OFFSET_BITS], element.padding), total)
 
     def _scaled(self, offset):
         """offset << element_shift for shifts of 0 to 4."""
@@ -312,18 +335,39 @@ class SlotResult(Component):
             with m.If(~counts):
                 m.d.sync += word.eq(0)
             words.append(word)
-        value = any_of([*words, self.result.replicate(4)])
-        parts = [self._entries(m, f"words_{part}", store.enable & store.words[part], value.word_select(part, 32), read.entry)
-                 for part in range(WORDS)]
+        value, kept_offset = any_of([*words, self.result.replicate(4)]), offset
+        if self.cfg.gather_offsets:
+            value, kept_offset = self._placed(m, value, offset), Mux(store.size == ElementSize.LINE, offset, 0)
+        parts = [self._part(m, part, value.word_select(part, 32)) for part in range(WORDS)]
         m.d.sync += offset.eq(self.placement.offset)
         with m.If(~(self.placement.bank.any() | self.take_other)):
             m.d.sync += offset.eq(0)
-        selection = self._selection(self._entries(m, "offsets", store.enable, offset, read.entry))
+        selection = self._selection(self._entries(m, "offsets", store.enable, kept_offset, read.entry))
         values = {"entry": Cat(parts), "selection": selection, "form": self.form}
         kept = {name: Signal(value.shape(), name=f"kept_{name}", reset_less=True) for name, value in values.items()}
         m.d.sync += [kept[name].eq(value) for name, value in values.items()]
         m.d.comb += self.o.eq(self._extract(m, **kept))
         return m
+
+    def _placed(self, m, value, offset):
+        """16 bytes for the entry: those that were loaded, or an element of a gather in each place that may be its own."""
+        store, pair, number = self.store, Signal(64), Signal(32)
+        own = store.bytes & ~(store.bytes << 1)[:4]
+        byte = number.word_select(offset[:2], 8)
+        low = Mux(store.size == ElementSize.BYTE, Cat(byte & place.replicate(8) for place in own), number)
+        high = Mux(store.size == ElementSize.PAIR, pair[32:], low)
+        m.d.comb += [
+            pair.eq(Mux(offset[3], value[64:], value[:64])), number.eq(Mux(offset[2], pair[32:], pair[:32])),
+        ]
+        return Mux(store.size == ElementSize.LINE, value, Cat(low, high, low, high))
+
+    def _part(self, m, part, value):
+        """Memory of a 32-bit part of the entries, with ``gather_offsets`` of each of its bytes; returns its value for ``read.entry``."""
+        enable, entry = self.store.enable & self.store.words[part], self.read.entry
+        if not self.cfg.gather_offsets:
+            return self._entries(m, f"words_{part}", enable, value, entry)
+        return Cat(self._entries(m, f"bytes_{part}_{byte}", enable & self.store.bytes[byte], value.word_select(byte, 8), entry)
+                   for byte in range(4))
 
     def _entries(self, m, name, enable, value, entry):
         """Memory of one part of the entries; returns its value for ``entry``, with one group also in the cycle of its write."""

@@ -12,6 +12,7 @@ from ..parameters.thread import ThreadParameters
 from .alu import AluDecode, alu_control_layout
 from .lsu import LaneAddressPort, LoadDataPort
 from .micro_op_issue import StepLoadPort
+from .offset_fetch import offset_layout
 from .operand_fetch import OperandQueuePort
 from .result_bus import LateOperationPort, LateUsePort, MultiplierOperandPort
 from .result_routing import ResultWritePort
@@ -41,6 +42,8 @@ class SimdLanes(Component):
         With ``register_pairs``: the other registers of pairs.
     load : In(StepLoadPort(cfg))
         Loads of the operands of a micro-operation.
+    entry : In(offset_layout)
+        With ``gather_offsets``: entry of the compiled-offset memory for the micro-operation.
     keep_control : In(1)
         ``load.step`` leaves the controls of the ALUs, which late results in flight need.
     keep_buffer : In(1)
@@ -91,6 +94,7 @@ class SimdLanes(Component):
             "operand": In(32).array(slots),
             **({"operand_second": In(32).array(slots)} if cfg.register_pairs else {}),
             "load": In(StepLoadPort(cfg)),
+            **({"entry": In(offset_layout)} if cfg.gather_offsets else {}),
             "keep_control": In(1),
             "keep_buffer": In(1),
             "leave": In(1),
@@ -163,6 +167,9 @@ class SimdLanes(Component):
             m.d.comb += [source.output.eq(operation.output), source.set.eq(Mux(operation.output == OutputUse.CHANNEL, operation.c, given))]
         if self.cfg.register_pairs:
             m.d.comb += lane.operand_second.eq(self.operand_second[slot])
+        if self.cfg.gather_offsets:
+            m.d.comb += [lane.element.by_entry.eq(operation.gathers), lane.element.entry.eq(self.entry),
+                         lane.element.padding.eq(operation.padding)]
 
     def _show(self, m, lanes):
         """Packed words of the lanes as results, or with rows and columns of their bytes exchanged: neighbouring lanes in a word."""
@@ -184,6 +191,8 @@ class SimdLanes(Component):
             lane.store.enable.eq(store.slots[slot]), lane.store.words.eq(store.words), lane.store.entry.eq(entry),
             self.o[slot].eq(lane.o),
         ]
+        if self.cfg.gather_offsets:
+            m.d.comb += [lane.store.bytes.eq(store.bytes), lane.store.size.eq(store.size)]
 
     def _alu_control(self, m):
         """ALU controls, decoded once for all lanes and registered with the operands; and whether a counts."""
@@ -206,13 +215,14 @@ class SimdLanes(Component):
         """Form of the results in write-back, and the half of the result buffer for load data."""
         access = self.operation.access
         form = Signal(form_layout, name="form", reset_less=True)
+        gathers = self.operation.gathers if self.cfg.gather_offsets else Const(0)       # elements are in their places
         buffer = Signal(name="arriving_buffer", reset_less=True)
         with m.If(self.leave):
             m.d.sync += [
-                form.vector.eq(~self.narrows & ((access == Access.V2) | (access == Access.V4))),
-                form.four.eq(~self.narrows & (access == Access.V4)),
-                form.byte.eq(~self._computes & ((access == Access.U8) | (access == Access.S8))),
-                form.narrow.eq(~self._computes & (
+                form.vector.eq(gathers | (~self.narrows & ((access == Access.V2) | (access == Access.V4)))),
+                form.four.eq(gathers | (~self.narrows & (access == Access.V4))),
+                form.byte.eq(~self._computes & ~gathers & ((access == Access.U8) | (access == Access.S8))),
+                form.narrow.eq(~self._computes & ~gathers & (
                     (access == Access.U8) | (access == Access.S8) | (access == Access.U16) | (access == Access.S16))),
                 form.signed.eq((access == Access.S8) | (access == Access.S16)),
             ]

@@ -6,12 +6,21 @@ from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from ..interfaces.control import EventPort
 from ..interfaces.front_end import ThreadMaskPort
-from ..interfaces.layouts import ErrorStream, GlobalPort, RegisterPort, SharedReadPort, SharedWritePort, thread_operation_layout
+from ..interfaces.layouts import (
+    ErrorStream,
+    GlobalPort,
+    OffsetWritePort,
+    RegisterPort,
+    SharedReadPort,
+    SharedWritePort,
+    thread_operation_layout,
+)
 from ..isa.counter_table import THREAD_EVENTS
 from ..lib.members import connect_members
 from ..lib.stream import link
 from ..parameters.thread import ThreadParameters
 from .execute import EXECUTE_EVENTS, Execute
+from .offset_fetch import OffsetFetch
 from .operand_fetch import OperandFetch
 from .write_back import WriteBack
 
@@ -19,7 +28,7 @@ __all__ = ["ThreadUnit"]
 
 
 class ThreadUnit(Component):
-    """Thread unit: executes integer functions, comparisons, loads and stores of all threads, in order [S0.17, S0.9, S4.5].
+    """Thread unit: executes integer functions, comparisons, loads and stores of all threads, in order [S0.17, S0.9, S2.3, S4.5].
 
     Stages: operand fetch (``OperandFetch``), execution in the SIMD lanes (``Execute``), write-back (``WriteBack``). An operation goes from
     stage to stage as a payload; its operands and results stay in queues and buffers of the SIMD lanes. With ``thread_overlap`` (four SIMD
@@ -41,6 +50,8 @@ class ThreadUnit(Component):
         Writes of shared memory.
     global_port : Out(GlobalPort(cfg, cfg.tag_bits))
         Global memory.
+    offset_write : In(OffsetWritePort(cfg))
+        With ``gather_offsets``: writes of the compiled-offset memory of the threads; none while a gather is queued or in flight.
     masks : Out(ThreadMaskPort(threads))
         Predicates and lane mask of the threads.
     start : In(1)
@@ -68,8 +79,8 @@ class ThreadUnit(Component):
 
     *Reset*: no operation is pending or in flight; predicates and lane mask as after ``start``.
 
-    *Errors*: MISALIGNED, OUT_OF_RANGE and AXI_READ, once for each operation, of the lowest thread; the operation then writes no register.
-    AXI_WRITE once for each failing store of a thread. The unit goes on with the next operation.
+    *Errors*: OFFSET_RANGE, MISALIGNED, OUT_OF_RANGE and AXI_READ, once for each operation, of the lowest thread; the operation then writes
+    no register. AXI_WRITE once for each failing store of a thread. The unit goes on with the next operation.
     """
 
     def __init__(self, cfg):
@@ -81,6 +92,7 @@ class ThreadUnit(Component):
             "bank_read": Out(SharedReadPort(cfg)),
             "bank_write": Out(SharedWritePort(cfg)),
             "global_port": Out(GlobalPort(cfg, cfg.tag_bits)),
+            **({"offset_write": In(OffsetWritePort(cfg))} if cfg.gather_offsets else {}),
             "masks": Out(ThreadMaskPort(cfg.threads)),
             "start": In(1),
             "stop": In(1),
@@ -100,6 +112,8 @@ class ThreadUnit(Component):
         link(m, flipped(self.i_operation), fetch.i)
         link(m, fetch.o, execute.i)
         link(m, execute.o, writer.i)
+        if cfg.gather_offsets:
+            self._offsets(m, fetch, execute)
         connect(m, fetch.queue, execute.queue)
         connect(m, fetch.entries, execute.entries)
         connect(m, execute.executing, fetch.executing)
@@ -125,3 +139,13 @@ class ThreadUnit(Component):
             *(getattr(self.events, name).eq(getattr(execute.events, name)) for name in EXECUTE_EVENTS),
         ]
         return m
+
+    def _offsets(self, m, fetch, execute):
+        """Entries of the compiled-offset memory, beside the operands."""
+        m.submodules.offset_fetch = offsets = OffsetFetch(self.cfg)
+        connect(m, flipped(self.offset_write), offsets.write)
+        connect(m, offsets.o, execute.offset)
+        m.d.comb += [
+            offsets.operation.eq(fetch.o.payload.operation), offsets.waits.eq(fetch.o.valid),
+            offsets.enters.eq(fetch.o.valid & fetch.o.ready),
+        ]

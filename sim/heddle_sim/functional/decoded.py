@@ -39,6 +39,7 @@ THREAD_KINDS = {
     Opcode.LANE_MASK: ThreadKind.LANE_MASK,
     Opcode.LOAD: ThreadKind.LOAD,
     Opcode.STORE: ThreadKind.STORE,
+    Opcode.GATHER: ThreadKind.LOAD,
 }
 _TOP = ("guard", "guard_negate", "b_source", "dst", "a", "b", "c", "imm")
 
@@ -123,6 +124,7 @@ class Decoder:
             access=access, space=Space.SHARED,
             element_shift=0, swizzle=Swizzle.NONE, guard=decoded.guard, guard_negate=decoded.guard_negate, dst=decoded.dst, a=decoded.a,
             b=decoded.b, c=decoded.c, value=0, pc=0,
+            gathers=int(decoded.opcode is Opcode.GATHER), entries=modifier("memory.entries"), first_entry=0, padding=0,
             output=_OUTPUT_USES.get(modifier("alu.output")) if decoded.opcode is Opcode.THREAD_ALU else OutputUse.NONE,
             b_is_register=decoded.special is None and decoded.b_source == OperandSource.REGISTER.value)
 

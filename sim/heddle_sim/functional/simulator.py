@@ -10,7 +10,7 @@ from heddle.config import Config
 from heddle.constants import BARRIERS, SEGMENTS, UNIFORM_PREDICATES, UNIFORM_REGISTERS
 from heddle.errors import UsageError
 from heddle.interfaces.layouts import PC_BITS
-from heddle.isa.compiled_offsets import OffsetEntry
+from heddle.isa.compiled_offsets import OFFSET_BITS, OffsetEntry
 from heddle.isa.encoding import GUARD_ALWAYS, Opcode, Space, Special, Swizzle
 from heddle.isa.error_codes import ErrorCode
 
@@ -259,6 +259,13 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
         operation.pc = self._pc
         if instruction.opcode in (Opcode.LOAD, Opcode.STORE):
             operation.value, operation.space = self._address(instruction, operation)
+        elif instruction.opcode is Opcode.GATHER:
+            operation.value, space = self._address(instruction, operation)
+            if space is not Space.SHARED:
+                raise ProgramStop(ErrorCode.UNSUPPORTED, instruction.b)
+            uniform = int(self.uniform[instruction.b])
+            operation.element_shift, operation.padding = 0, uniform & (1 << OFFSET_BITS) - 1
+            operation.first_entry = (uniform >> OFFSET_BITS) + instruction.c
         elif instruction.opcode is Opcode.THREAD_SPECIAL:
             operation.value = 0 if instruction.special is Special.TID else self._special(instruction.special)
         elif instruction.opcode is Opcode.LANE_MASK or operation.b_is_register:

@@ -13,6 +13,7 @@ from heddle.isa.error_codes import ErrorCode
 from numpy.typing import ArrayLike
 
 from .block_copy import swizzled
+from .matrix import compiled_address
 
 __all__ = ["ThreadState", "ThreadError", "alu", "compare", "execute", "narrow", "active_threads"]
 
@@ -214,6 +215,8 @@ def execute(state: ThreadState, operation: SimpleNamespace) -> list[ThreadError]
             result = compare(operation.compare, operation.unsigned, a, b)
             state.predicates[operation.dst][active] = result[active]
         return []
+    if getattr(operation, "gathers", 0):
+        return _gather(state, operation, active)
     return _access(state, operation, kind, active)
 
 
@@ -262,6 +265,31 @@ def _access(state: ThreadState, operation: SimpleNamespace, kind: ThreadKind, ac
     if not errors:
         _load(state, operation.dst, memory, threads, places[threads], access)
     return errors
+
+
+def _gather(state: ThreadState, operation: SimpleNamespace, active: np.ndarray) -> list[ThreadError]:
+    """Elements by compiled offsets, one behind the other in the registers from ``dst`` on [S2.3]."""
+    cfg, access, count = state.cfg, Access(operation.access), operation.entries + 1
+    size, first = ACCESS_BYTES[access], operation.first_entry
+    if active.any() and first + count > cfg.compiled_offsets:
+        return [ThreadError(ErrorCode.OFFSET_RANGE, operation.pc, cfg.compiled_offsets)]
+    threads = np.flatnonzero(active)
+    entries, bases = state.entries[first:first + count].astype(np.int64), state.registers[threads, operation.a].astype(np.int64)
+    addresses = compiled_address(entries[None, :], bases[:, None], operation.value, operation.padding)
+    slots = min(cfg.thread_slots, cfg.threads)
+    for group in range(cfg.thread_groups):      # entry by entry
+        mine = threads // slots == group
+        for column in addresses[mine].T:
+            for address in column[(column % size != 0) | (column >= cfg.shared_bytes)].tolist():
+                code = ErrorCode.MISALIGNED if address % size else ErrorCode.OUT_OF_RANGE
+                return [ThreadError(code, operation.pc, address)]
+    places = swizzled(addresses, Swizzle(operation.swizzle))
+    raw = state.shared[places[:, :, None] + np.arange(size)].reshape(len(threads), count * size)
+    words = np.zeros((len(threads), -(-raw.shape[1] // 4) * 4), np.uint8)
+    words[:, :raw.shape[1]] = raw
+    numbers = words.view("<u4")
+    state.registers[threads, operation.dst:operation.dst + numbers.shape[1]] = numbers
+    return []
 
 
 def _address_error(cfg: Config, addresses: np.ndarray, size: int, limit: int, active: np.ndarray, pc: int) -> list[ThreadError]:

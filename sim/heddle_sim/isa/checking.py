@@ -14,8 +14,9 @@ from heddle.constants import (
     SEGMENTS,
     UNIFORM_REGISTERS,
 )
-from heddle.isa.compiled_offsets import OffsetEntry
+from heddle.isa.compiled_offsets import GATHERED_BYTES, OffsetEntry
 from heddle.isa.encoding import (
+    ACCESS_BYTES,
     UNIFORM_FUNCTIONS,
     Access,
     AluFunction,
@@ -217,6 +218,23 @@ def _offset_words(value: int, word: int, cfg: Config | None) -> str | None:
     return f"from 0 to {cfg.offset_words - slices} with .k{slices}"
 
 
+def _gather(value: int, word: int, cfg: Config | None) -> str | None:
+    return "absent: the configuration has no gather_offsets" if cfg and not cfg.gather_offsets else None
+
+
+def _gather_access(value: int, word: int, cfg: Config | None) -> str | None:
+    access, entries = (_get(word, f"modifiers.memory.{name}") for name in ("access", "entries"))
+    sizes = {known.value: ACCESS_BYTES[known] for known in (Access.U8, Access.B32, Access.V2, Access.V4)}
+    if access not in sizes:
+        return "a gather of b8, b32, v2 or v4"
+    most = GATHERED_BYTES // sizes[access]
+    return None if entries < most else f"of at most {most} entries (.k{most}) of {sizes[access]} bytes"
+
+
+def _four_registers(value: int, word: int, cfg: Config | None) -> str | None:
+    return _register(value, word, cfg) or ("a multiple of 4" if value % 4 else None)
+
+
 def _element_shift(value: int, word: int, cfg: Config | None) -> str | None:
     return "at most 16 bytes" if _get(word, "modifiers.segment.element_shift") > 4 else None
 
@@ -333,6 +351,9 @@ _FUNCTIONS = {
     "compiled": _compiled,
     "output": _output,
     "offset_memory": _offset_memory,
+    "gather": _gather,
+    "gather_access": _gather_access,
+    "four_registers": _four_registers,
     "offset_words": _offset_words,
     "plain_copy": _plain_copy,
     "multicast": _multicast,

@@ -73,6 +73,6 @@ def unsupported_message(word: int, cfg: Config) -> str | None:
     violation = find_violation(word, cfg)
     if violation and violation.code is ErrorCode.UNSUPPORTED:
         return f"{violation.field} must be {violation.rule}, not {violation.operand:#x}"
-    if violation is None and opcode_of(word) in (Opcode.MATRIX, Opcode.OFFSETS):
+    if violation is None and opcode_of(word) in (Opcode.MATRIX, Opcode.OFFSETS, Opcode.GATHER):
         return "b must be a segment in shared memory"
     return None

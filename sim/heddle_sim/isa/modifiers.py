@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from heddle.errors import UsageError
-from heddle.isa.compiled_offsets import OffsetEntry
+from heddle.isa.compiled_offsets import GATHERED_BYTES, OffsetEntry
 from heddle.isa.encoding import LoopOrder, OutputUse, Reduction, Space, Swizzle, WaitUnit
 from heddle.isa.tensor_descriptor import TensorFormat
 from heddle.isa.tensor_rules import REDUCTION_FORMATS
@@ -128,6 +128,11 @@ def _slices() -> Choice:
     return Choice("k", "factor words, one k-slice each", {f"k{n}": {_MATRIX + "k_length": n - 1} for n in range(1, 17)}, "k1")
 
 
+def _elements() -> Choice:
+    return Choice("k", "entries of the compiled-offset memory, one element each",
+                  {f"k{n}": {"modifiers.memory.entries": n - 1} for n in range(1, GATHERED_BYTES + 1)}, "k1")
+
+
 def _copy() -> tuple[Choice, ...]:
     """What ``copy_block`` and ``copy_rows`` have in common."""
     return (
@@ -172,6 +177,7 @@ MODIFIERS: dict[str, tuple[Choice | Flags, ...]] = {
     "tensor": (_tensor_rank(), *_spaces(), _multicast(), _reduction()),
     "rank": (_tensor_rank(),),
     "slices": (_slices(),),
+    "gather": (_elements(),),
     "matrix": (
         Choice("ka", "threads that share a row; i: interleaved columns", _ka(), "ka1"),
         Choice("kb", "threads that share a dot product; d: the thread that receives it", _kb(), "kb1"),

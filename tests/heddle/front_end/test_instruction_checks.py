@@ -67,7 +67,8 @@ def test_hardware_and_software_agree(cfg):
     simulator = Simulator(dut)
     simulator.add_testbench(bench)
     simulator.run()
-    present = {"tensors": cfg.tensors, "recurrent": cfg.rnn, "offset_memory": cfg.compiled_offsets > 0}
+    present = {"tensors": cfg.tensors, "recurrent": cfg.rnn, "offset_memory": cfg.compiled_offsets > 0,
+               "gather": cfg.gather_offsets}
     for opcode, checks in CHECKS.items():
         without = bool(checks) and not present.get(checks[0].rule, True)        # nothing else is looked at
         for check in checks[:1] if without else checks:

@@ -46,7 +46,7 @@ def test_shared_lsu(cfg, simulator, seed):
                                  pytest.param(OUTPUT, id="output", marks=pytest.mark.variant)])
 def test_unit(cfg, simulator, seed):
     result = run_bench(ThreadUnit(cfg), bench="heddle_verif.bench.thread", cfg=cfg, simulator=simulator, seed=seed)
-    assert result["tests"] == 22
+    assert result["tests"] == 27
 
 
 # -- the golden model -----------------------------------------------------------------------

@@ -132,11 +132,12 @@ LOAD = {"opcode": Opcode.LOAD}
 STORE = {"opcode": Opcode.STORE}
 MM = {"opcode": Opcode.MATRIX, "a": 256, "c": 256}
 FILL = {"opcode": Opcode.OFFSETS, "a": 256}
+GATHER = {"opcode": Opcode.GATHER}
 UALU = {"opcode": Opcode.UNIFORM_ALU, **SOURCES}
 COPY = {"opcode": Opcode.COPY_BLOCK, **SOURCES}
 ROWS = {"opcode": Opcode.COPY_ROWS, "modifiers.copy.source": Space.GLOBAL}
 ACCESS, FUNCTION, SPECIAL = "modifiers.memory.access", "modifiers.alu.function", "modifiers.alu.special"
-COMPARE = "modifiers.alu.compare"
+COMPARE, ENTRIES = "modifiers.alu.compare", "modifiers.memory.entries"
 LAST = CFG.registers - 1
 
 TCMP, UCMP, EXPECT = ({"opcode": opcode, **SOURCES} for opcode in
@@ -175,6 +176,10 @@ BOUNDARIES = [
     (MM, "c", LAST, False), (MM, "c", LAST + 1, True), (MM | {"modifiers.matrix.k_length": 1}, "c", LAST, True),
     (FILL, "a", 255, True), (FILL, "b", 16, True), (FILL, "c", CFG.offset_words, True), (FILL, "c", CFG.offset_words - 1, False),
     (FILL | {"modifiers.matrix.k_length": 1}, "c", CFG.offset_words - 1, True),
+    (GATHER, "dst", LAST - 3, False), (GATHER, "dst", LAST - 2, True), (GATHER, "dst", LAST + 1, True), (GATHER, "a", LAST + 1, True),
+    (GATHER, "b", 16, True), (GATHER, ACCESS, 1, True), (GATHER, ACCESS, 2, True), (GATHER, ACCESS, 7, True), (GATHER, ENTRIES, 15, False),
+    (GATHER | {ACCESS: 4}, ENTRIES, 3, False), (GATHER | {ACCESS: 4}, ENTRIES, 4, True), (GATHER | {ACCESS: 5}, ENTRIES, 2, True),
+    (GATHER | {ACCESS: 6}, ENTRIES, 0, False), (GATHER | {ACCESS: 6}, ENTRIES, 1, True), (GATHER, "c", 63, False),
     (SEGMENT, "dst", 16, True), (SEGMENT, "b_source", 0, True), (SEGMENT | {"b_source": 1}, "b", 64, True),
     (SEGMENT, SHIFT, 4, False), (SEGMENT, SHIFT, 5, True), (EXPECT, "a", 16, True), (EXPECT, "b_source", 0, True),
     (WAIT, "a", 16, True), (WAIT, "a", 15, False), (EXPECT | {"b_source": 1}, "b", 64, True),
@@ -249,5 +254,5 @@ def test_checks_are_made_in_order():
             word = pack(everything | {"opcode": opcode})
             first = checks[0].field
             operand = (1 << 32) - 1 if first == "modifiers" else everything[first]
-            result = simulator(CFG.replace(tensors=False, rnn=False, compiled_offsets=0)).run(Program([word]))
+            result = simulator(CFG.replace(tensors=False, rnn=False, compiled_offsets=0, gather_offsets=False)).run(Program([word]))
             assert_error(result, checks[0].code, 0, operand)

@@ -157,7 +157,8 @@ async def fails(bench, word, before=(), good_after=True):
 async def violations(dut):
     """Every row of the checks at issue."""
     bench = await prepared(dut, "bursty", 0.5)
-    features = {Opcode.RECURRENT: ("recurrent", bench.cfg.rnn), Opcode.OFFSETS: ("offset_memory", bench.cfg.compiled_offsets > 0)}
+    features = {Opcode.RECURRENT: ("recurrent", bench.cfg.rnn), Opcode.OFFSETS: ("offset_memory", bench.cfg.compiled_offsets > 0),
+                Opcode.GATHER: ("gather", bench.cfg.gather_offsets)}
     for opcode, checks in CHECKS.items():
         for check in checks:
             rule, there = features.get(opcode, ("tensors", bench.cfg.tensors))

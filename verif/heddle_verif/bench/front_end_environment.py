@@ -50,6 +50,7 @@ def thread_item(operation):
         names.append("dst")
     if kind in (ThreadKind.LOAD, ThreadKind.STORE):
         names += ["access", "space", "element_shift", "swizzle", "a", "value"] + ["c"] * (kind is ThreadKind.STORE)
+        names += ["gathers", "entries", "first_entry", "padding"] * bool(operation.get("gathers", 0))      # only with ``gather_offsets``
     if kind in (ThreadKind.ALU, ThreadKind.COMPARE):
         names += ["function", "access"] if kind is ThreadKind.ALU else ["compare", "unsigned"]
         names += [] if kind is ThreadKind.ALU and operation["function"] is AluFunction.MOV else ["a"]

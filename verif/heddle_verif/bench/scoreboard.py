@@ -117,9 +117,11 @@ async def exercise(dut, instructions, finish, flagged=0.1):
     cycle. Returns the bench and how often what happened."""
     bench = Bench(dut, Scoreboard(bench_config()))
     await bench.start()
-    rng, model = bench.rng, Model(bench.cfg)
+    rng, model, offset_memory = bench.rng, Model(bench.cfg), bench.cfg.gather_offsets << TOKEN_GRANULES
     seen = dict.fromkeys(("joined", "limit", "refused", "full", "both", "at once", "ahead"), 0)
     for token, for_matrix in itertools.islice(instructions(rng), CYCLES):
+        if rng.random() < 0.02:         # ``offsets`` or ``gather``
+            token = token | {"product": token["product"] | offset_memory}
         lanes_only = (1 << TOKEN_GRANULES) - 1 if rng.random() < 0.5 else int(rng.integers(1 << TOKEN_GRANULES))
         item = token, for_matrix, int(rng.random() < flagged), lanes_only
         clear = int(rng.random() < 0.002)
@@ -127,7 +129,7 @@ async def exercise(dut, instructions, finish, flagged=0.1):
         add = int(model.is_free and rng.random() < 0.9)
         is_open = not model.waits or bool(add)
         take = int(is_open and rng.random() < 0.9)
-        dut.i__payload.value = pack(hazard_layout, {
+        dut.i__payload.value = pack(hazard_layout(bench.cfg), {
             "token": token, "for_matrix": int(item[1]), "writes_predicate": item[2], "lanes_only": item[3]})
         dut.i__valid.value, dut.add.value, dut.clear.value = take, add, clear
         dut.thread_done.value, dut.matrix_done.value = int(ends[False]), int(ends[True])

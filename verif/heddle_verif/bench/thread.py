@@ -5,13 +5,14 @@ import numpy as np
 from cocotb.triggers import ClockCycles, RisingEdge
 from heddle.constants import BANK_BYTES, BANKS, FIRST_FACTOR_REGISTER, ROW_BYTES
 from heddle.interfaces.layouts import ThreadKind
+from heddle.isa.compiled_offsets import GATHERED_BYTES, MASK_BITS, OFFSET_BITS, POSITIONS
 from heddle.isa.encoding import ACCESS_BYTES, GUARD_ALWAYS, Access, AluFunction, CompareFunction, OutputUse, Space, Swizzle
 from heddle.isa.error_codes import ErrorCode
 from heddle.lib.swizzle import swizzles
 from heddle.thread.global_lsu import IN_FLIGHT
 
 from .thread_environment import MEMORY_BYTES, Stalls, ThreadBench
-from .thread_workload import STORES, Workload
+from .thread_workload import GATHERS, STORES, Workload
 
 PROFILES = {
     "free": Stalls(),
@@ -205,6 +206,15 @@ async def operation_cycles(dut):
                   "requant with exchange": (dict(requant, output=OutputUse.TRANSPOSE), 0, 4 * groups + 1)}
         if bench.cfg.packs_groups:
             cases["requant of groups"] = (dict(requant, output=OutputUse.GROUPS), 0, 4 * groups + 1)
+    if bench.cfg.gather_offsets:        # neighbouring threads have neighbouring elements: no conflicts
+        bench.write_entries(np.arange(bench.cfg.compiled_offsets) * 16 | 0xFFF << OFFSET_BITS)
+        for access, entries in ((Access.U8, 16), (Access.U8, 4), (Access.B32, 4), (Access.B32, 1), (Access.V2, 2)):
+            size = ACCESS_BYTES[access]
+            workload.set(9 + size, np.arange(bench.cfg.threads) * size)
+            words = max(entries * size // 4, 1)
+            gather = dict(load, access=access, dst=FIRST_FACTOR_REGISTER, a=9 + size, element_shift=0, gathers=1, entries=entries - 1)
+            cases[f"gather of {entries} {access.name}"] = (gather, 0, max(entries * groups + 2, -(-words // parts) * groups))
+    await bench.idle()
     wrong = []
     for name, (operation, *expected) in cases.items():
         expected = expected[overlap]
@@ -264,6 +274,61 @@ async def address_errors(dut):
                     await bench.idle()
     codes = {code for code, _, _ in bench.errors}
     assert ErrorCode.MISALIGNED.value in codes and ErrorCode.OUT_OF_RANGE.value in codes
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+@cocotb.parametrize(access=GATHERS)
+async def gathered_places(dut, access):
+    """Elements of every size from every place of 16 bytes to product and factor registers, with masks and padding [S2.3]."""
+    bench = ThreadBench(dut, Stalls(banks=0.2, registers=0.1))
+    await bench.start()
+    workload, cfg = Workload(bench), bench.cfg
+    if not cfg.gather_offsets:
+        return
+    size, threads = ACCESS_BYTES[access], np.arange(cfg.threads)
+    most = GATHERED_BYTES // size
+    shape = (cfg.compiled_offsets, POSITIONS)
+    positions = bench.rng.integers(0, 16, shape) | 15 * bench.rng.integers(0, 2, shape)
+    offsets = np.arange(cfg.compiled_offsets) * 5 * size % (cfg.shared_bytes // 2)
+    bench.write_entries(offsets | (positions << OFFSET_BITS + 4 * np.arange(POSITIONS)).sum(axis=1))
+    for count in sorted({1, most, *bench.rng.integers(1, most + 1, 4).tolist()}):
+        masks = bench.rng.integers(0, 1 << MASK_BITS, cfg.threads) | -(threads % 2)
+        workload.set(8, ((threads * 9 * size) % (cfg.shared_bytes // 4)) | masks << OFFSET_BITS & 0xFFFFFFFF)
+        await bench.idle()
+        for dst in (40, FIRST_FACTOR_REGISTER + 8):
+            bench.issue(kind=ThreadKind.LOAD, access=access, space=Space.SHARED, gathers=1, entries=count - 1, dst=dst, a=8,
+                        first_entry=bench.random.randrange(cfg.compiled_offsets - count + 1), value=count * size,
+                        padding=bench.random.randrange(cfg.shared_bytes) // size * size, guard=GUARD_ALWAYS)
+    await bench.idle()
+    assert not bench.errors and bench.done >= (2 if access is Access.V4 else 4)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def gather_errors(dut):
+    """Entries that do not exist, before all others; then the address of the first wrong element, entry by entry in each group."""
+    bench = ThreadBench(dut, Stalls(banks=0.2))
+    await bench.start()
+    workload, cfg = Workload(bench), bench.cfg
+    if not cfg.gather_offsets:
+        return
+    bench.write_entries(np.arange(cfg.compiled_offsets) * 4 | 0xFFF << OFFSET_BITS)
+    gather = {"kind": ThreadKind.LOAD, "access": Access.B32, "space": Space.SHARED, "gathers": 1, "entries": 3, "dst": 40, "a": 8}
+    for thread in sorted({0, 1, bench.slots - 1, bench.slots % cfg.threads, cfg.threads - 1}):
+        for wrong in (2, cfg.shared_bytes - 8, (1 << OFFSET_BITS) - 12):       # the last two: in the third entry, and up to it
+            bases = np.arange(cfg.threads, dtype=np.int64) * 4
+            bases[thread:] = wrong
+            workload.set(8, bases)
+            await bench.idle()
+            bench.issue(first_entry=0, pc=thread, guard=GUARD_ALWAYS, **gather)
+            bench.issue(kind=ThreadKind.TID, dst=42, guard=GUARD_ALWAYS)
+            for entry in (cfg.compiled_offsets - 3, cfg.compiled_offsets, 8190):
+                bench.issue(first_entry=entry, pc=thread + 100, guard=GUARD_ALWAYS, **gather)
+                bench.issue(first_entry=entry, pc=thread + 200, guard=3, **gather)       # of no thread
+            bench.issue(first_entry=cfg.compiled_offsets - 4, pc=thread + 300, guard=GUARD_ALWAYS, **gather)
+            await bench.idle()
+    codes = {code for code, _, _ in bench.errors}
+    assert codes == {ErrorCode.OFFSET_RANGE.value, ErrorCode.MISALIGNED.value, ErrorCode.OUT_OF_RANGE.value}
+    assert not any(200 <= pc < 300 for _, pc, _ in bench.errors)
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

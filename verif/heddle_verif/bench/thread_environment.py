@@ -62,6 +62,7 @@ class ThreadBench(Bench):
     def forget(self):
         """Nothing is under way."""
         self.operations, self.under_way, self.accepted = deque(), deque(), self.done
+        self.entry_words = deque()      # words for the compiled-offset memory, with their numbers
         self.stalls_seen = set()        # since the last operation was done
         self.returned = [0] * self.cfg.threads      # what the lanes keep for a product register
         self.operands = deque([None] * (self.cfg.register_read_latency - 1))    # registers that stand at the port after the next edges
@@ -103,7 +104,9 @@ class ThreadBench(Bench):
 
     async def reset_under_way(self):
         """Reset the unit and what stands around it, whatever they do; registers and memories keep what they have then."""
+        words = self.entry_words
         await self.restart(self.source_i, self.memory, self)
+        self.entry_words = words                # their writer is not reset
         channels = self.golden.channels         # kept in the unit
         self.golden = copy.deepcopy(self.state)
         self.golden.channels = channels
@@ -116,9 +119,15 @@ class ThreadBench(Bench):
         self.operations.append(SimpleNamespace(**{name: getattr(operation, name) for name in self.layout.members} | {"swizzle": swizzle}))
         self.source_i.put(operation)
 
+    def write_entries(self, entries):
+        """Put all entries into the compiled-offset memory up to the end of the next ``idle``; only while the unit is idle."""
+        self.state.entries[:] = self.golden.entries[:] = entries
+        words = self.state.entries.astype("<u4").view(np.uint8).reshape(-1, self.cfg.dot)
+        self.entry_words.extend((number, int.from_bytes(word.tobytes(), "little")) for number, word in enumerate(words))
+
     async def idle(self):
         """Wait until everything that was issued is over, then compare all that can be seen with the golden model."""
-        while self.operations or self.busy or self.pending or self.done != self.accepted:
+        while self.entry_words or self.operations or self.busy or self.pending or self.done != self.accepted:
             await RisingEdge(self.dut.clk)
         for _ in range(4):
             await RisingEdge(self.dut.clk)
@@ -163,6 +172,7 @@ class ThreadBench(Bench):
             if any(self.checkers[name].held for name in GLOBAL_OUTPUTS):
                 self.stalls_seen.add("global memory")
             self._registers()
+            self._entries()
             self._completions()
             assert self.busy or self.done == self.accepted, "busy fell before everything was done"
             assert self.pending or not self.stores, "writes_pending fell before the last answer"
@@ -225,6 +235,18 @@ class ThreadBench(Bench):
         self.port("registers__write_grant").value = self.waits and not self._refuses()
         self.paused = bool(self._number("registers__write_pause"))
         self.port("registers__write_pause").value = self._refuses()
+
+    def _entries(self):
+        """Writes of the compiled-offset memory, in a random order and with gaps."""
+        if not self.cfg.gather_offsets:
+            return
+        writes = bool(self.entry_words) and self.random.random() < 0.9
+        self.port("offset_write__enable").value = int(writes)
+        if writes:
+            self.entry_words.rotate(self.random.randrange(4))
+            number, word = self.entry_words.popleft()
+            self.port("offset_write__word").value, self.port("offset_write__data").value = number, word
+            self.progress()
 
     def _register_read(self):
         if not self._number("registers__read"):

@@ -3,6 +3,7 @@
 import numpy as np
 from heddle.constants import FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS
 from heddle.interfaces.layouts import ThreadKind
+from heddle.isa.compiled_offsets import GATHERED_BYTES, MASK_BITS, OFFSET_BITS, POSITIONS
 from heddle.isa.encoding import (
     ACCESS_BYTES,
     CHANNEL_SETS,
@@ -19,9 +20,10 @@ from heddle.isa.encoding import (
 from ..stimulus.swizzles import random_mode
 from .thread_environment import MEMORY_BYTES
 
-__all__ = ["STORES", "Workload"]
+__all__ = ["GATHERS", "STORES", "Workload"]
 
 OFFSETS = 8         # registers that hold the offsets of loads and stores; half of them factor registers
+GATHERS = [Access.V4, Access.V2, Access.B32, Access.U8]     # from the largest elements to the smallest
 STORES = [Access.U8, Access.U16, Access.B32, Access.V2, Access.V4]
 LATE = [AluFunction.MUL, AluFunction.MULH, AluFunction.NARROW, AluFunction.SCALE]
 CORNERS = [0, 1, 2, 4, 31, 32, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xFFFFFFFF]
@@ -35,6 +37,7 @@ class Workload:
         half = OFFSETS // 2
         self.far = self.cfg.shared_bytes // 64      # addresses that differ in their upper bits only
         self.offsets = [*range(4, 4 + half), *range(self.cfg.registers - half, self.cfg.registers)]
+        self.bases = [8, 9, self.cfg.registers - half - 1, self.cfg.registers - half - 2]       # of gathers
         self.pool = self.random.sample(range(PRODUCT_REGISTERS), 12)
         self.pool += self.random.sample(range(FIRST_FACTOR_REGISTER, self.cfg.registers - 4), 12)
 
@@ -62,13 +65,29 @@ class Workload:
             self.set(register, values)
         for register in self.pool[::3]:
             self.set(register, rng.choice(np.array(CORNERS, np.uint32), threads))
+        if self.cfg.gather_offsets:
+            self._prepare_gathers(patterns)
+
+    def _prepare_gathers(self, patterns):
+        """Bases and masks of the threads; entries of the compiled-offset memory, a quarter for each size of an element."""
+        rng, threads, quarter = self.bench.rng, self.cfg.threads, self.cfg.compiled_offsets // 4
+        for register in self.bases:
+            masks = rng.integers(0, 1 << MASK_BITS, threads) | rng.integers(0, 1 << MASK_BITS, threads)
+            masks[rng.random(threads) < 0.4] = (1 << MASK_BITS) - 1
+            bases = patterns[self.random.randrange(len(patterns) - 2)] * self.random.choice([4, 8, 16])
+            self.set(register, bases % (self.cfg.shared_bytes // 2) | masks << OFFSET_BITS)
+        sizes = np.repeat([ACCESS_BYTES[access] for access in GATHERS], quarter)
+        offsets = rng.integers(0, self.cfg.shared_bytes // 4, 4 * quarter) // sizes * sizes
+        shape = (4 * quarter, POSITIONS)
+        positions = np.where(rng.random(shape) < 0.6, rng.integers(12, 16), rng.integers(0, 12, shape))
+        self.bench.write_entries(offsets | (positions << OFFSET_BITS + 4 * np.arange(POSITIONS)).sum(axis=1))
 
     def register(self, count=1, product=False):
         number = self.random.choice(self.pool)
         if product or self.random.random() < 0.3:
             number = self.random.randrange(16, PRODUCT_REGISTERS)
         number = number // count * count
-        return number if not {*range(number, number + count)} & {*self.offsets} else 16
+        return number if not {*range(number, number + count)} & {*self.offsets, *self.bases} else 16
 
     def guard(self):
         guard = self.random.choice([GUARD_ALWAYS, GUARD_ALWAYS, *range(7)])
@@ -130,5 +149,29 @@ class Workload:
             a=self.random.choice(self.offsets), value=base & 0xFFFFFFFF,
             **({"c": self.register(count, product=True)} if store else {"dst": self.register(count)}), **self.guard())
 
+    def gather(self):
+        """Elements by compiled offsets, sometimes with an entry or address that does not exist."""
+        choose, cfg = self.random, self.cfg
+        place = choose.randrange(len(GATHERS))
+        access, quarter = GATHERS[place], cfg.compiled_offsets // 4
+        size, most = ACCESS_BYTES[access], GATHERED_BYTES // ACCESS_BYTES[access]
+        count = choose.choice([1, most, choose.randint(1, most)])
+        first = choose.randrange(place + 1) * quarter       # of larger elements too
+        first += choose.randrange(max(quarter - count, 0) + 1)
+        value = choose.randrange(0, cfg.shared_bytes // 4) // GATHERED_BYTES * GATHERED_BYTES
+        padding = choose.randrange(0, cfg.shared_bytes) // size * size
+        if choose.random() < 0.12:
+            kind = choose.randrange(4)
+            value += [choose.choice([1, 2, 4, 8]), cfg.shared_bytes, 0, 0][kind]
+            padding += [0, 0, choose.choice([1, cfg.shared_bytes, (1 << OFFSET_BITS) - 1 - padding]), 0][kind]
+            first = first if kind < 3 else choose.choice([cfg.compiled_offsets - count + 1, cfg.compiled_offsets, 8190])
+        elif choose.random() < 0.3:
+            value |= choose.getrandbits(12) << OFFSET_BITS          # modulo 2^20
+        self.bench.issue(
+            kind=ThreadKind.LOAD, function=self.function(), access=access, space=Space.SHARED, swizzle=random_mode(choose, cfg), gathers=1,
+            entries=count - 1, first_entry=first, padding=padding, a=choose.choice(self.bases), value=value, dst=self.register(4),
+            **self.guard())
+
     def any(self):
-        self.random.choice([self.compute, self.compare, self.special, self.memory, self.memory, self.memory])()
+        gathers = [self.gather] * (2 * self.cfg.gather_offsets)
+        self.random.choice([self.compute, self.compare, self.special, self.memory, self.memory, self.memory, *gathers])()

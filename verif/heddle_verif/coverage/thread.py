@@ -1,11 +1,12 @@
 """Coverage of the thread unit: functions, compares, loads and stores, with guards, stalls and errors."""
 
 from heddle.interfaces.layouts import ThreadKind
-from heddle.isa.encoding import PACKING, Access, AluFunction, CompareFunction, OutputUse, Space
+from heddle.isa.compiled_offsets import GATHERED_BYTES
+from heddle.isa.encoding import ACCESS_BYTES, PACKING, Access, AluFunction, CompareFunction, OutputUse, Space
 
 from .model import SWIZZLES, Exclusion, Group
 
-__all__ = ["ALU", "COMPARE", "MEMORY", "OTHER", "sample_operation"]
+__all__ = ["ALU", "COMPARE", "GATHER", "MEMORY", "OTHER", "sample_operation"]
 
 LANES = ("all", "some", "none")         # threads in which the guard holds
 STALLS = ("none", "registers", "banks", "global memory", "several")
@@ -52,6 +53,17 @@ MEMORY = Group(
         Exclusion("tiles lie in shared memory", space="global", swizzle=SWIZZLES[1:]),
         Exclusion("any byte is aligned", access=("U8", "S8"), end="MISALIGNED")])
 
+GATHER = Group(
+    "thread.gather", "A gather by compiled offsets that the unit has ended, in its bench.",
+    {"access": ("U8", "B32", "V2", "V4"), "entries": ("one", "some", "most"), "swizzle": SWIZZLES,
+     "base": ("product register", "factor register"), "end": ("done", "OFFSET_RANGE", "MISALIGNED", "OUT_OF_RANGE")} | _COMMON,
+    crosses=[("access", "entries", "threads"), ("access", "entries", "stall"), ("access", "swizzle"), ("access", "end"), ("base", "end")],
+    exclude=[
+        Exclusion("it uses banks, not global memory", stall="global memory"),
+        Exclusion("one element of 16 bytes is all", access="V4", entries=("some", "most")),
+        Exclusion("two elements of 8 bytes are most", access="V2", entries="some"),
+        Exclusion("any byte is aligned", access="U8", end="MISALIGNED")])
+
 OTHER = Group(
     "thread.special", "A thread number, or a lane mask, that the unit has ended, in its bench.",
     {"kind": ("TID", "LANE_MASK")} | _COMPUTING, crosses=[("kind", "threads"), ("kind", "stall")])
@@ -79,6 +91,11 @@ def sample_operation(operation, active, stalls, error, first_factor):
                    output=getattr(operation, "output", OutputUse.NONE).name, **common)
     elif kind is ThreadKind.COMPARE:
         COMPARE.sample(function=operation.compare.name, operand=operand, signs=signs, **common)
+    elif getattr(operation, "gathers", 0):
+        count = operation.entries + 1
+        GATHER.sample(access=operation.access.name, end=error or "done", swizzle=SWIZZLES[operation.swizzle.value],
+                      entries="one" if count == 1 else "most" if count * ACCESS_BYTES[operation.access] == GATHERED_BYTES else "some",
+                      base="factor register" if operation.a >= first_factor else "product register", **common)
     elif memory:
         MEMORY.sample(kind=kind.name.lower(), access=operation.access.name, space=operation.space.name.lower(), end=error or "done",
                       swizzle=SWIZZLES[operation.swizzle.value],

@@ -9,7 +9,7 @@ from heddle_sim.isa.features import BOOLEANS
 __all__ = ["pairs_of", "possible_pairs", "random_configurations"]
 
 _TRIALS = 30            # settings of the booleans of which the one with the most new pairs is taken
-_WITH_ALL = {"cores": 2, "l2_kib": 64}      # numbers with which every boolean may be true
+_WITH_ALL = {"cores": 2, "l2_kib": 64, "compiled_offsets": 64}      # numbers with which every boolean may be true
 # Values of the numbers. Each is used before one comes again.
 _VALUES = {
     "threads": (8, 16, 32, 64), "dot": (4, 8, 16), "shared_memory_kib": (4, 8, 16, 32, 64, 128), "factor_words": (32, 64, 128, 256, 512),
@@ -86,6 +86,8 @@ def _fitted(rng, numbers, flags):
     if flags["output_stage"]:
         changed["thread_slots"] = max(4, changed["thread_slots"] if changed["threads"] == 8 else min(8, changed["thread_slots"]))
         changed["thread_multipliers"] = max(changed["thread_multipliers"], min(changed["thread_slots"], changed["threads"]))
+    if flags["gather_offsets"]:
+        changed["compiled_offsets"], changed["thread_slots"] = 64, max(4, changed["thread_slots"])
     if changed["l2_kib"]:
         changed["l2_kib"] = max(changed["l2_kib"], 256 * changed["cores"] * changed["l2_ways"] // 1024)
     return changed

@@ -10,6 +10,7 @@ from heddle.constants import (
     UNIFORM_PREDICATES,
     UNIFORM_REGISTERS,
 )
+from heddle.isa.compiled_offsets import GATHERED_BYTES
 from heddle.isa.encoding import ACCESS_BYTES, UNIFORM_FUNCTIONS, Access, AluFunction, CompareFunction, Swizzle
 from heddle.isa.tensor_rules import REDUCTION_FORMATS
 from heddle.l2.reduction_formats import reducible_formats
@@ -17,7 +18,7 @@ from heddle.l2.reduction_formats import reducible_formats
 from .swizzles import random_mode
 from .text import Text
 
-__all__ = ["ProgramGenerator", "STORES", "reducible_pairs"]
+__all__ = ["GATHERS", "ProgramGenerator", "STORES", "reducible_pairs"]
 
 CORNERS = (0, 1, 2, 4, 31, 32, 33, 255, 256, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xFFFFFFFF)
 ALU = [function.name.lower() for function in UNIFORM_FUNCTIONS if function is not AluFunction.MOV]
@@ -27,6 +28,7 @@ STORES = {"b8": Access.U8, "b16": Access.U16, "b32": Access.B32, "v2": Access.V2
 LOOP_PREDICATE = UNIFORM_PREDICATES - 1     # not written but by the ends of loops
 FIRST_COUNTER, COUNTERS = 32, 4             # uniform registers of loops, by depth
 SHARED_SEGMENTS = range(12, SEGMENTS)       # always in shared memory: mm takes no others
+GATHERS = {"b8": 1, "b32": 4, "v2": 8, "v4": 16}       # bytes of an element
 ROW_COUNTS = range(57, 64, 2)               # uniform registers that hold small numbers of rows
 
 
@@ -57,6 +59,8 @@ class ProgramGenerator:
                  self.copy_block: 1, self.copy_rows: 1, self.barrier: 1, self.wait: 1, self.nop: 1, self.block: 2, self.loop: 1}
         if cfg.tensors:
             kinds |= {self.copy_tensor: 1, self.tensor_hint: 1, self.invalidate_descriptor: 1, self.commit_group: 1, self.wait_group: 1}
+        if cfg.gather_offsets:
+            kinds |= {self.gather: 2}
         self._kinds, self._weights = list(kinds), list(kinds.values())
 
     # -- structure --------------------------------------------------------------------------
@@ -243,6 +247,13 @@ class ProgramGenerator:
         name = self.random.choice(list(STORES))
         count = max(1, ACCESS_BYTES[STORES[name]] // 4)
         self.text(f"{self.guard('p')}st.{name} {self.address()}, r{self.register(count, product=True)}")
+
+    def gather(self):
+        name, size = self.random.choice(list(GATHERS.items()))
+        count = self.random.randrange(1, GATHERED_BYTES // size + 1)
+        address = f"ur{self.random.choice(SHARED_SEGMENTS)}:rf{self.register()}:{self.number()}"
+        first = self.random.choice((0, 1, 4095, self.random.randrange(4096)))
+        self.text(f"{self.guard('p')}gather.{name}.k{count} r{self.register(4, writes=True)}, {address}, {first}")
 
     # -- mm and copies ----------------------------------------------------------------------
 

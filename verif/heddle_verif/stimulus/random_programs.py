@@ -7,6 +7,7 @@ from heddle.isa.encoding import Access as Width
 
 from ..checkers.races import Access, Races
 from .front_end_programs import LOOP_PREDICATE, STORES, ProgramGenerator
+from .offset_texts import OffsetTexts
 from .store_group_texts import StoreGroupTexts
 
 __all__ = ["ExecutableGenerator"]
@@ -25,7 +26,7 @@ def in_rows(addresses, size):
     return (addresses % ROW_BYTES + size <= ROW_BYTES).all()
 
 
-class ExecutableGenerator(StoreGroupTexts, ProgramGenerator):
+class ExecutableGenerator(StoreGroupTexts, OffsetTexts, ProgramGenerator):
     """Keeps count of what is in offset registers and segments, so that every address is known, and of the accesses under way.
 
     Global memory: data first, results (the registers of all threads, then shared memory) last. Of several cores one runs the program:
