@@ -192,8 +192,7 @@ class Execute(Component):
         ]
         connect(m, flipped(self.entries), issue.entries)
         if self.cfg.gather_offsets:
-            m.d.comb += [issue.offset_valid.eq(self.offset.valid), self.offset.ready.eq(issue.offset_ready),
-                         self._lanes.entry.eq(self.offset.payload)]
+            connect(m, flipped(self.offset), issue.offset)
 
     def _connect_lanes(self, m):
         lanes, hazards = self._lanes, self._hazards

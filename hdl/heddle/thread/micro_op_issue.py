@@ -7,6 +7,7 @@ from amaranth.lib.wiring import Component, In, Out, Signature
 from ..lib.onehot import select_one_hot
 from ..parameters.thread import ThreadParameters
 from .micro_ops import MicroOps, micro_op_layout
+from .offset_fetch import offset_layout
 from .operand_fetch import OperandEntryPort
 from .operand_sequencer import walk_kind_layout
 
@@ -25,8 +26,11 @@ def StepLoadPort(cfg):
         With ``step`` and ``register_pairs``: the data are the other register of a pair.
     group : Out(range(thread_groups))
         Group of the micro-operation.
+    entry : Out(offset_layout)
+        With ``gather_offsets``: entry of the compiled-offset memory for the address of a gather.
     """
-    return Signature({"step": Out(1), "address": Out(1), "other": Out(1), "group": Out(range(cfg.thread_groups))})
+    return Signature({"step": Out(1), "address": Out(1), "other": Out(1), "group": Out(range(cfg.thread_groups))}
+                     | ({"entry": Out(offset_layout)} if cfg.gather_offsets else {}))
 
 
 class MicroOpIssue(Component):
@@ -57,8 +61,8 @@ class MicroOpIssue(Component):
         Threads whose guard holds.
     entries : In(OperandEntryPort())
         Oldest entry of the operand queues.
-    offset_valid, offset_ready : In(1), Out(1)
-        With ``gather_offsets``: the entry of the compiled-offset memory for the next micro-operation is there, and is taken.
+    offset : In(stream.Signature(offset_layout))
+        With ``gather_offsets``: entries of the compiled-offset memory for the micro-operations of gathers.
     load : Out(StepLoadPort(cfg))
         Loads of the operands.
     o : Out(stream.Signature(micro_op_layout(cfg)))
@@ -70,7 +74,7 @@ class MicroOpIssue(Component):
 
     *Throughput*: one micro-operation a cycle.
 
-    *Back-pressure*: ``load``, ``entries.take`` and ``offset_ready`` are combinational from ``may`` and ``o.ready``.
+    *Back-pressure*: ``load``, ``entries.take`` and ``offset.ready`` are combinational from ``may`` and ``o.ready``.
 
     *Reset*: ``done``, and no micro-operation is in the SIMD lanes.
     """
@@ -81,7 +85,7 @@ class MicroOpIssue(Component):
             "kind": In(walk_kind_layout(cfg)), "start": In(1), "none": In(1), "may": In(1), "skip": In(1), "cancel": In(1),
             "active": In(cfg.threads),
             "entries": In(OperandEntryPort()),
-            **({"offset_valid": In(1), "offset_ready": Out(1)} if cfg.gather_offsets else {}),
+            **({"offset": In(stream.Signature(offset_layout))} if cfg.gather_offsets else {}),
             "load": Out(StepLoadPort(cfg)),
             "o": Out(stream.Signature(micro_op_layout(cfg))),
             "done": Out(1),
@@ -95,8 +99,8 @@ class MicroOpIssue(Component):
         # ``shares``: the entry of the operand queues is also that of the next micro-operation.
         has_offset, shares = Const(1), kind.pairs & ~micro_op.word[0]
         if self.cfg.gather_offsets:
-            has_offset, shares = ~kind.gathers | self.offset_valid, shares | (kind.gathers & ~micro_op.last_word)
-            m.d.comb += self.offset_ready.eq(advance & kind.gathers)
+            has_offset, shares = ~kind.gathers | self.offset.valid, shares | (kind.gathers & ~micro_op.last_word)
+            m.d.comb += [self.offset.ready.eq(advance & kind.gathers), load.entry.eq(self.offset.payload)]
         m.d.comb += [
             steps.serial.eq(kind.serial), steps.by_group.eq(kind.by_group), steps.words.eq(kind.words),
             steps.start.eq(self.start), steps.none.eq(self.none),

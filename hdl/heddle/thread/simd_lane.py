@@ -44,7 +44,7 @@ operand_source_layout = data.StructLayout({
 element_source_layout = data.StructLayout({"by_entry": 1, "entry": offset_layout, "padding": OFFSET_BITS})
 
 
-def OperandLoadPort():
+def OperandLoadPort(cfg):
     """Load strobes of the operand registers of a SIMD lane, seen from the control of the lanes.
 
     *Ports*:
@@ -58,8 +58,11 @@ def OperandLoadPort():
         entry and the base that the first operand has, modulo 2^20, or the padding where the first operand lacks a mask bit.
     other : Out(1)
         With ``register_pairs``: b becomes the other register of a pair.
+    element : Out(element_source_layout)
+        With ``gather_offsets``: entry and padding for ``address``.
     """
-    return Signature({"operands": Out(1), "clear_a": Out(1), "address": Out(1), "other": Out(1)})
+    return Signature({"operands": Out(1), "clear_a": Out(1), "address": Out(1), "other": Out(1)}
+                     | ({"element": Out(element_source_layout)} if cfg.gather_offsets else {}))
 
 
 def LateNumberPort(cfg):
@@ -130,12 +133,10 @@ class SlotOperands(Component):
         Operand from the register files, for the queue.
     operand_second : In(32)
         With ``register_pairs``: the other register of a pair.
-    load : In(OperandLoadPort())
+    load : In(OperandLoadPort(cfg))
         Loads of the operand registers.
     source : In(operand_source_layout)
         Uniform operand and the source of b.
-    element : In(element_source_layout)
-        With ``gather_offsets``: address of an element of a gather.
     thread : In(thread_bits)
         Number of the lane's thread in the present group.
     control : In(alu_control_layout)
@@ -171,9 +172,8 @@ class SlotOperands(Component):
             "queue": In(OperandQueuePort()),
             "operand": In(32),
             **({"operand_second": In(32)} if cfg.register_pairs else {}),
-            "load": In(OperandLoadPort()),
+            "load": In(OperandLoadPort(cfg)),
             "source": In(operand_source_layout),
-            **({"element": In(element_source_layout)} if cfg.gather_offsets else {}),
             "thread": In(cfg.thread_bits),
             "control": In(alu_control_layout),
             "choose": In(1),
@@ -259,7 +259,7 @@ class SlotOperands(Component):
         """Byte address: that of a load or store, or that of an element of a gather, whose ``element_shift`` is 0."""
         if not self.cfg.gather_offsets:
             return self.source.value + self._scaled(first)
-        element, thread = self.element, data.View(base_layout, first)
+        element, thread = self.load.element, data.View(base_layout, first)
         total = Mux(element.by_entry, element.entry.sum, self.source.value) + self._scaled(first)
         inside = (thread.mask | ~element.entry.needed).all()
         return Mux(element.by_entry, Mux(inside, total[:OFFSET_BITS], element.padding), total)

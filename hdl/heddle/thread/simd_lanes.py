@@ -12,7 +12,6 @@ from ..parameters.thread import ThreadParameters
 from .alu import AluDecode, alu_control_layout
 from .lsu import LaneAddressPort, LoadDataPort
 from .micro_op_issue import StepLoadPort
-from .offset_fetch import offset_layout
 from .operand_fetch import OperandQueuePort
 from .result_bus import LateOperationPort, LateUsePort, MultiplierOperandPort
 from .result_routing import ResultWritePort
@@ -42,8 +41,6 @@ class SimdLanes(Component):
         With ``register_pairs``: the other registers of pairs.
     load : In(StepLoadPort(cfg))
         Loads of the operands of a micro-operation.
-    entry : In(offset_layout)
-        With ``gather_offsets``: entry of the compiled-offset memory for the micro-operation.
     keep_control : In(1)
         ``load.step`` leaves the controls of the ALUs, which late results in flight need.
     keep_buffer : In(1)
@@ -94,7 +91,6 @@ class SimdLanes(Component):
             "operand": In(32).array(slots),
             **({"operand_second": In(32).array(slots)} if cfg.register_pairs else {}),
             "load": In(StepLoadPort(cfg)),
-            **({"entry": In(offset_layout)} if cfg.gather_offsets else {}),
             "keep_control": In(1),
             "keep_buffer": In(1),
             "leave": In(1),
@@ -168,8 +164,8 @@ class SimdLanes(Component):
         if self.cfg.register_pairs:
             m.d.comb += lane.operand_second.eq(self.operand_second[slot])
         if self.cfg.gather_offsets:
-            m.d.comb += [lane.element.by_entry.eq(operation.gathers), lane.element.entry.eq(self.entry),
-                         lane.element.padding.eq(operation.padding)]
+            element = lane.load.element
+            m.d.comb += [element.by_entry.eq(operation.gathers), element.entry.eq(load.entry), element.padding.eq(operation.padding)]
 
     def _show(self, m, lanes):
         """Packed words of the lanes as results, or with rows and columns of their bytes exchanged: neighbouring lanes in a word."""

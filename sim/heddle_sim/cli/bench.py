@@ -9,7 +9,7 @@ heddle bench rnn-plan              parallelism of elements and rows for vector s
 heddle bench rnn                   recurrent layers: --hidden, --threads, --skip-zeros, --threshold; --suite deepbench: beside published
                                    figures; --suite skipping: a small network on 8 multipliers, elements that hardly changed left out;
                                    --suite rnnoise --weights FILE: frames of RNNoise, alone and in several streams
-heddle bench gather                a tile read by all threads from a plain and a swizzled layout
+heddle bench gather                a tile read by all threads from a plain and a swizzled layout; windows by compiled offsets
 heddle bench transpose             B in rows and in columns of the same products
 heddle bench elaborate             seconds to generate the Verilog of the device
 heddle bench simspeed              cycles per second of the device, and of cocotb with the ports only, on the same program
@@ -30,7 +30,7 @@ from .bench_check import add_check, run_check
 from .bench_conv import conv_row, print_conv, total_row
 from .bench_copy import block_rows, copy_rows, print_copy
 from .bench_elaborate import elaborate_row
-from .bench_gather import gather_rows, print_gather
+from .bench_gather import element_rows, gather_rows, print_gather
 from .bench_gemm import SUITES, add_choice, gemm_row, merge_rows, print_gemm
 from .bench_pool import POOLS, pool_row, print_pool
 from .bench_rnn_plan import LATENCY, plan_rows, print_plans
@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_choice(gemm)
     gemm.add_argument("--dtype", default="int8", choices=DTYPES, help="type of both operands (default int8)")
     merge = what.add_parser("merge", help="gain of merges")
-    gather = what.add_parser("gather", help="bank conflicts of plain and swizzled layouts of shared memory")
+    gather = what.add_parser("gather", help="bank conflicts of plain and swizzled layouts, and of gathers by compiled offsets")
     copy = what.add_parser("copy", help="copies of boxes of tensors: part of the bus, latency")
     conv = what.add_parser("conv", help="convolutions")
     pool = what.add_parser("pool", help="pooling and sums of two tensors")
@@ -203,6 +203,7 @@ def _rnn_plan(options: argparse.Namespace) -> None:
 def _gather(options: argparse.Namespace, cfg: Config) -> None:
     with progress_for(options) as progress, open_device(options, cfg, progress) as device:
         rows = gather_rows(device, options.seed, not options.no_check)
+        rows += element_rows(device, options.seed, not options.no_check)
     print_gather(options, cfg, rows)
 
 

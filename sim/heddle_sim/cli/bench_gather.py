@@ -1,15 +1,16 @@
-"""Gathers of a tile from a plain and from a swizzled layout of shared memory."""
+"""Gathers from shared memory: of a tile in a plain and a swizzled layout, and of windows by compiled offsets [S2.3]."""
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from heddle.config import Config
 from heddle.constants import ROW_BYTES
 
 from ..device.execution import execute
+from ..kernels.element_gather import FORMS, REPEATS, TYPES, ElementGatherKernel, ElementGatherProblem
 from ..kernels.gather import SLICES, GatherProblem
 from ..kernels.planner import plan
 from ..kernels.problem import Operands
@@ -18,7 +19,7 @@ from .common import check_result, print_rows
 if TYPE_CHECKING:
     from ..device.device import Device
 
-__all__ = ["gather_rows", "print_gather"]
+__all__ = ["element_rows", "gather_rows", "print_gather"]
 
 
 def gather_rows(device: Device, seed: int, check: bool) -> list[dict[str, Any]]:
@@ -52,6 +53,49 @@ def gather_rows(device: Device, seed: int, check: bool) -> list[dict[str, Any]]:
     return rows
 
 
+def element_rows(device: Device, seed: int, check: bool) -> list[dict[str, Any]]:
+    """A benchmark row for each form of ``gather`` and layout of the image, none where the configuration lacks them.
+
+    Threads gather the elements of their windows, ``entry_bytes`` each. ``gather_cycles``, ``bank_conflicts``: cycles in which requests were
+    at the banks, and those of them in which a thread had to wait, for all windows once. ``elements_a_cycle``: elements of all threads,
+    padding included, by the cycles from the first gather to the end of the last one.
+    """
+    if not device.cfg.gather_offsets:
+        return []
+    return [_element_row(device, ElementGatherProblem(layout, nbytes), seed, check) for layout in ("NHWC", "NCHW") for nbytes in FORMS]
+
+
+def _element_row(device: Device, problem: ElementGatherProblem, seed: int, check: bool) -> dict[str, Any]:
+    kernel = cast(ElementGatherKernel, plan(device.cfg, problem))
+    made, threads = kernel.representation, device.cfg.threads
+    x = np.random.default_rng(seed).integers(-128, 128, made.layout.shape(1, made.geometry.channels, made.geometry.size))
+    x = x.astype(TYPES[problem.nbytes])
+    source, expected = kernel.source(x), kernel.expected(x)
+    places = device.allocate(source.nbytes), device.allocate(expected.nbytes + 4 * threads)
+    try:
+        device.write(places[0], source)
+        device.write(places[1], ~expected)
+        stats = execute(device, kernel, Operands(a=places[0], c=places[1]))
+        found = device.read(places[1], expected.shape, np.uint8)
+        cycles = int(device.read(places[1] + expected.nbytes, (threads,), np.int32)[0])
+    finally:
+        for place in places:
+            device.free(place)
+    if check and not np.array_equal(found, expected):
+        chunk, thread, byte = np.argwhere(found != expected)[0]
+        raise CommandFailed(f"thread {thread} must have got {expected[chunk, thread, byte]} as byte {byte} of gather {chunk}, not "
+                            f"{found[chunk, thread, byte]} ({problem} seed={seed}); please report it")
+    elements = len(made.offsets) * threads
+    figures: dict[str, Any] = dict.fromkeys(("gather_cycles", "bank_conflicts", "elements_a_cycle"))
+    if stats.cycles is not None:
+        at_banks, conflicts = (stats.counters[name] / (REPEATS + 1) for name in ("thread_shared_cycles", "thread_bank_conflicts"))
+        figures = {"gather_cycles": round(at_banks, 1), "bank_conflicts": round(conflicts, 1),
+                   "elements_a_cycle": REPEATS * elements / cycles}
+    return {"layout": problem.layout, "entry_bytes": problem.nbytes, "threads": threads, "elements": elements, "seed": seed,
+            "simulator": device.simulator} | figures | {"cycles": stats.cycles, "counters": dict(stats.counters), "checked": bool(check)}
+
+
 def print_gather(options: argparse.Namespace, cfg: Config, rows: list[dict[str, Any]]) -> None:
-    columns = ("layout", "threads", "slices", "gather_cycles", "bank_conflicts", "speedup", "cycles", "checked")
+    columns = ("layout", "threads", "slices", "entry_bytes", "elements", "gather_cycles", "bank_conflicts", "speedup", "elements_a_cycle",
+               "cycles", "checked")
     print_rows(options, "gather", cfg.name, rows, dict.fromkeys(columns))

@@ -17,6 +17,7 @@ from .copies import (
     TensorPrefetch,
     TensorPrefetchKernel,
 )
+from .element_gather import ElementGatherKernel, ElementGatherProblem
 from .elementwise import SumKernel, SumProblem
 from .gather import GatherKernel, GatherProblem
 from .kernel import Kernel
@@ -48,6 +49,7 @@ FAMILIES: dict[type[Problem], list[type[Kernel]]] = {
     EngineRun: [EngineKernel],
     FactorLoad: [FactorKernel],
     GatherProblem: [GatherKernel],
+    ElementGatherProblem: [ElementGatherKernel],
     BlockCopy: [BlockKernel],
     BlockMove: [BlockKernel],
     BlockPrefetch: [BlockKernel],

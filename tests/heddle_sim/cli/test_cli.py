@@ -214,7 +214,7 @@ def test_generate_writes_verilog_and_manifest(capsys, tmp_path):
 
 
 def test_bench_gather(capsys):
-    plain, swizzled = answer(capsys, "bench", "gather", "--config", "tiny", "--memory-mib", "1")["rows"]
+    plain, swizzled, *windows = answer(capsys, "bench", "gather", "--config", "tiny", "--memory-mib", "1")["rows"]
     assert (plain["layout"], swizzled["layout"]) == ("plain", "swizzled") and plain["checked"] and swizzled["checked"]
     assert (plain["gather_cycles"], plain["bank_conflicts"]) == (8, 7)          # eight threads at one bank
     assert (swizzled["gather_cycles"], swizzled["bank_conflicts"]) == (1, 0) and swizzled["speedup"] == 8

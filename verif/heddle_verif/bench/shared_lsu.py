@@ -8,6 +8,7 @@ from cocotb.triggers import RisingEdge
 from heddle.constants import BANK_BYTES, BANKS, ROW_BYTES
 from heddle.interfaces.layouts import SHARED_READ_LATENCY, shared_answer_layout, shared_read_layout, shared_write_layout
 from heddle.isa.encoding import ACCESS_BYTES, Access
+from heddle.thread.offset_fetch import ElementSize
 from heddle.thread.shared_lsu import SharedLsu, group_access_layout, placement_layout
 from heddle_sim.golden.bank_access import banks_of, gather_cycles
 from heddle_sim.toolchain.cocotb_process import bench_config
@@ -23,7 +24,10 @@ WORD_BYTES = 4
 
 @dataclass
 class Group:
-    """What the unit takes at once: the slots that access memory, and of all slots address and data; kind and operation of the access."""
+    """What the unit takes at once: the slots that access memory, and of all slots address and data; kind and operation of the access.
+
+    ``word`` of a load with a ``size`` is the number of an element, which comes back with its data.
+    """
 
     number: int
     waiting: list
@@ -33,6 +37,7 @@ class Group:
     store: bool = False
     access: Access = Access.B32
     operation: int = 0
+    size: ElementSize = ElementSize.LINE
 
 
 @dataclass
@@ -108,6 +113,7 @@ class Model:
             "status__in_flight": bits(waiting | ({oldest.group.operation} if inputs.answer else set())),
             "event_conflicts": refused or (choose and bool(left)), "asked": self.at_port,
             "returning": returning, "group": oldest.group.number if oldest else None,
+            "element": (oldest.group.word, oldest.group.size) if oldest else None,
         }
         if not refused:
             self.at_port = None
@@ -207,9 +213,11 @@ class LsuBench(Bench):
         waiting = [slot for slot in range(self.slots) if self.random.random() < active]
         if not active and self.random.random() < 0.8:
             waiting = [self.random.randrange(self.slots)]
+        word, element = self.random.randrange(max(1, size // WORD_BYTES)), ElementSize.LINE
+        if self.cfg.gather_offsets and not store:
+            word, element = self.random.randrange(16), self.random.choice(list(ElementSize))
         return Group(self.random.randrange(self.cfg.thread_groups), waiting, address,
-                     [self.random.getrandbits(32) for _ in range(self.slots)],
-                     self.random.randrange(max(1, size // WORD_BYTES)), store, access, self.numbers)
+                     [self.random.getrandbits(32) for _ in range(self.slots)], word, store, access, self.numbers, element)
 
     # -- the ports ------------------------------------------------------------------------------
 
@@ -219,7 +227,8 @@ class LsuBench(Bench):
         shown = group or self.group(self.random.choice(STORES), self.random.random() < 0.5)      # anything
         dut.i__payload.value = pack(self.layout, {
             "waiting": bits(shown.waiting), "group": shown.number, "word": shown.word, "address": shown.address, "data": shown.data,
-            "store": shown.store, "access": shown.access, "operation": shown.operation % 2})
+            "store": shown.store, "access": shown.access, "operation": shown.operation % 2,
+            **({"size": shown.size} if self.cfg.gather_offsets else {})})
 
     def _value(self, name):
         return int(getattr(self.dut, name).value)
@@ -247,6 +256,9 @@ class LsuBench(Bench):
         assert arrived == bits(returning), f"slots {arrived:b} return"
         if returning and self.cfg.thread_groups > 1:
             assert self._value("arrived__group") == expected["group"], "group that returns"
+        if returning and self.cfg.gather_offsets:
+            found = self._value("arrived__element"), ElementSize(self._value("arrived__size"))
+            assert found == expected["element"], f"element {found} returns"
         for slot in range(self.slots):
             place = placement_layout.from_bits(self._value(f"place__{slot}"))
             bank_number, offset = returning.get(slot, (None, None))

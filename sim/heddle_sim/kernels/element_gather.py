@@ -1,0 +1,144 @@
+"""Gather of the windows of a convolution by compiled offsets, element by element, as ``heddle bench gather`` measures it [S2.3].
+
+A small image lies in shared memory. Each thread is a pixel of the result. ``gather`` loads the elements of its 3 x 3 window in all
+channels, some registers at a time. A loop that is timed repeats them; then each is done once more and its registers are stored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from heddle.config import Config, ConfigError
+from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER
+from heddle.isa.compiled_offsets import GATHERED_BYTES
+
+from ..compiled.geometry import Geometry
+from ..compiled.hardware import base_words, entry_words
+from ..compiled.representation import Representation, compile_convolution
+from ..isa.features import lacking
+from .kernel import Kernel
+from .parts.columns import round_up
+from .parts.fitting import Unfit
+from .parts.launch import Launch
+from .parts.text import KernelText
+from .parts.tiling import MAX_SLICES
+from .problem import Operands, Problem
+
+__all__ = ["CHANNELS", "FORMS", "REPEATS", "TYPES", "ElementGatherKernel", "ElementGatherProblem"]
+
+CHANNELS = 4
+REPEATS = 8                     # of all gathers, in the loop
+FORMS = {1: "b8", 4: "b32", 8: "v2", 16: "v4"}
+TYPES = {1: np.int8, 4: np.int32, 8: np.int64, 16: np.complex128}       # of elements, by their bytes
+_GROUPS = 8                     # of four factor registers that the gathers of the loop write in turn
+
+
+@dataclass(frozen=True)
+class ElementGatherProblem(Problem):
+    """Windows of an image of elements of ``nbytes`` (1, 4, 8 or 16) in ``layout``, ``NHWC`` or ``NCHW``."""
+
+    layout: str = "NHWC"
+    nbytes: int = 1
+
+    @property
+    def name(self) -> str:
+        return "gather"
+
+
+class ElementGatherKernel(Kernel):
+    """Gathers of an ``ElementGatherProblem``. ``a`` of the operands are the bytes of ``source``.
+
+    ``c`` becomes ``chunks`` x ``threads`` x 16 bytes, then the cycles of the loop as an int32 for each thread.
+    """
+
+    @classmethod
+    def fits(cls, cfg: Config, problem: ElementGatherProblem) -> bool:
+        """All problems. Raises ``ConfigError`` where the configuration has no gathers."""
+        if not cfg.gather_offsets:
+            raise ConfigError(f"configuration {cfg.name} must have gather_offsets for gathers by compiled offsets "
+                              f"({lacking(cfg, 'gather_offsets')})")
+        return True
+
+    @classmethod
+    def estimate(cls, cfg: Config, problem: ElementGatherProblem) -> int:
+        """See ``Kernel``; 0."""
+        if cls(cfg, problem).bases_place + 4 * cfg.threads > cfg.shared_bytes:
+            raise Unfit("shared_memory_kib")
+        return 0
+
+    @cached_property
+    def representation(self) -> Representation:
+        """Bases and offsets: a pixel for each thread."""
+        rows = 1 << (self.cfg.threads.bit_length() - 1) // 2
+        geometry = Geometry(1, (rows, self.cfg.threads // rows), CHANNELS, 1, (3, 3), ((1, 1), (1, 1)), (1, 1), (1, 1))
+        return compile_convolution(geometry, self.problem.layout, TYPES[self.problem.nbytes], "natural", threads=self.cfg.threads)
+
+    @property
+    def padding(self) -> int:
+        """Shared address of the padding, behind the image."""
+        return round_up(self.cfg.threads * CHANNELS * self.problem.nbytes, BANK_BYTES)
+
+    @property
+    def table(self) -> int:
+        """Shared address of the entries."""
+        return self.padding + BANK_BYTES
+
+    @property
+    def bases_place(self) -> int:
+        """Shared address of the bases."""
+        return self.table + round_up(4 * len(self.representation.offsets), BANK_BYTES)
+
+    @property
+    def together(self) -> int:
+        """Elements of an instruction at most."""
+        return GATHERED_BYTES // self.problem.nbytes
+
+    @property
+    def chunks(self) -> int:
+        """Instructions for a window."""
+        return -(-len(self.representation.offsets) // self.together)
+
+    def source(self, x: np.ndarray) -> np.ndarray:
+        """Image, padding of zeros, entries and bases, uint8; ``x``: an array of the layout."""
+        made, data = self.representation, np.zeros(round_up(self.bases_place + 4 * self.cfg.threads, BANK_BYTES), np.uint8)
+        for place, values in ((0, x), (self.table, entry_words(made)), (self.bases_place, base_words(made))):
+            content = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+            data[place:place + len(content)] = content
+        return data
+
+    def expected(self, x: np.ndarray) -> np.ndarray:
+        """What the threads get, uint8 (chunks, threads, 16)."""
+        rows = np.ascontiguousarray(self.representation.gather(x)).view(np.uint8).reshape(self.cfg.threads, -1)
+        padded = np.pad(rows, ((0, 0), (0, self.chunks * GATHERED_BYTES - rows.shape[1])))
+        return padded.reshape(self.cfg.threads, self.chunks, GATHERED_BYTES).transpose(1, 0, 2)
+
+    def launches(self, operands: Operands | None = None) -> list[Launch]:
+        """One ``Launch``."""
+        operands = operands or Operands()
+        return [Launch(self.programs[0], {0: operands.a, 1: operands.c})]
+
+    def _gathers(self, registers: list[int]) -> list[str]:
+        """All gathers of a window, with ``registers`` in turn as destinations."""
+        count, form = len(self.representation.offsets), FORMS[self.problem.nbytes]
+        return [f"gather.{form}.k{min(self.together, count - first)} r{registers[number % len(registers)]}, ur3:r4:0, {first}"
+                for number, first in enumerate(range(0, count, self.together))]
+
+    def write(self) -> list[KernelText]:
+        """See ``Kernel``."""
+        cfg, text, nbytes = self.cfg, KernelText(()), round_up(self.bases_place + 4 * self.cfg.threads, BANK_BYTES)
+        words = round_up(4 * len(self.representation.offsets), cfg.dot) // cfg.dot
+        factors = [FIRST_FACTOR_REGISTER + 4 + 4 * number for number in range(_GROUPS)]
+        text(f"barrier.expect b0, {nbytes}", "umov ur2, 0", f"copy_block.shared.global ur2, ur0, {nbytes // BANK_BYTES}, b0",
+             f"umov ur3, {self.padding}", "segment.shared.b8.d1 ur3, 0", "segment.global.b8.d1 ur7, ur1", "mov r0, %tid", "shl r1, r0, 2",
+             "shl r3, r0, 4", f"mov r{FIRST_FACTOR_REGISTER}, 0", "barrier.wait b0", f"ld.b32 r4, ur3:r1:{self.bases_place}")
+        text(*(f"offsets.k{min(MAX_SLICES, words - word)} {word}, ur3:rf{FIRST_FACTOR_REGISTER}:{self.table + word * cfg.dot}"
+               for word in range(0, words, MAX_SLICES)))
+        text(f"umov ur6, {REPEATS}", "wait", "umov ur4, %cycle", "again:", *self._gathers(factors), "usub ur6, ur6, 1",
+             "usetp.gt up0, ur6, 0", "@up0 bra again", "wait.thread", "umov ur5, %cycle", "usub ur5, ur5, ur4")
+        size = GATHERED_BYTES * cfg.threads
+        for number, line in enumerate(self._gathers([8])):
+            text("mov.v4 r8, 0", line, f"st.v4 ur7:r3:{number * size}, r8")
+        text("mov r0, ur5", f"st.b32 ur7:r1:{self.chunks * size}, r0", "halt")
+        return [text]
