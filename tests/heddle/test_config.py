@@ -171,7 +171,7 @@ def test_left_out_keys_have_the_defaults_of_config(tmp_path):
     path.write_text("threads = 8\n")
     base, mine = load_config("base").as_dict(), load_config(path).as_dict()
     differing = {key for key in base if base[key] != mine[key]}
-    assert differing == {"name", "threads", "axi_writes", "compiled_offsets", "thread_queue", "tensors",
+    assert differing == {"name", "threads", "axi_writes", "compiled_offsets", "gather_offsets", "thread_queue", "tensors",
                          "copy_within", "l2_kib", "reductions", "reduction_floats", "rnn", "output_stage"}
 
 
@@ -344,7 +344,7 @@ WRONG_TABLES = [
     ({"nonsense": 1}, "nonsense must be one of axi_address_bits, "),
     ({"nonsense": {"threads": 8}}, "nonsense must be one of axi_address_bits, "),
     ({"matrix": {"nonsense": 1}},
-     "matrix.nonsense must be one of compiled_offsets, fetch_words, matrix_queue, mm16, transpose, wide_lanes"),
+     "matrix.nonsense must be one of compiled_offsets, fetch_words, gather_offsets, matrix_queue, mm16, transpose, wide_lanes"),
     ({"matrix": {"threads": 8}}, "threads must be in table core, not in table matrix"),
     ({"matrix": {"name": "mine"}}, "name must be outside of tables, not in table matrix"),
     ({"matrix": 3}, "matrix must be a table of parameters, not 3"),

@@ -156,12 +156,12 @@ def _memory():
                           "Store register c (v2, v4: c and the next; a multiple of 2 or 4; at most r255).", fixed)
     for name, access in (("b8", Access.U8), ("b32", Access.B32), ("v2", Access.V2), ("v4", Access.V4)):
         size = ACCESS_BYTES[access]
-        most = f"1 to {GATHERED_BYTES // size} (.k)" if size < GATHERED_BYTES else "1"
-        text = {1: "a byte", 4: "4 bytes", 8: "8 bytes", 16: "16 bytes"}[size]
+        most = f"each of 1 to {GATHERED_BYTES // size} entries (.k)" if size < GATHERED_BYTES else "an entry"
+        text = "a byte" if size == 1 else f"{size} bytes"
         yield Instruction(f"gather.{name}", Opcode.GATHER, Unit.THREAD,
                           (Operand("register", "dst"), Operand("address"), Operand("amount", "c")),
-                          f"Load {text} for each of {most} entries of the compiled-offset memory, one behind the other, into dst (a "
-                          "multiple of 4) and the next registers; the rest of the last one becomes zero. Uniform register urS of address "
+                          f"Load {text} for {most} of the compiled-offset memory, one behind the other, into dst (a multiple of 4) "
+                          "and the next registers; the rest of the last one becomes zero. Uniform register urS of address "
                           "urS:rB:imm has padding and entry; the first entry is this plus c. rB has base and mask of the thread [S2.3].",
                           {"modifiers.memory.access": access}, "gather")
 
