@@ -17,12 +17,13 @@ from ..compiled.layout import ImageLayout
 from ..golden.requantise import Requantise
 from ..kernels.compiled_convolution import CompiledConvolutionProblem
 from ..kernels.convolution import ConvolutionKernel
-from ..kernels.convolution_methods import NOT_IM2COL, expectations, fastest_method
+from ..kernels.convolution_methods import expectations, fastest_method, only_compiled
 from ..kernels.parts.convolution_shape import ConvolutionShape
 from ..kernels.planner import plan
 from ..kernels.problem import ConvolutionProblem, Elements, Operands
 from .compiled_convolution import compiled_convolution
 from .execution import execute
+from .gathered_convolution import gathered_convolution
 from .host import Host, Pads
 from .image_arguments import axis_pairs, check_bytes, check_zero_point, is_integer, per_axis, several
 from .memory import Placement
@@ -31,9 +32,9 @@ from .products import check_columns
 if TYPE_CHECKING:
     from .stats import Stats
 
-__all__ = ["convolve"]
+__all__ = ["METHODS", "convolve"]
 
-METHODS = ("auto", "compiled", "im2col")
+METHODS = ("auto", "compiled", "gather", "im2col")
 
 
 def _geometry(x: np.ndarray, w: np.ndarray, layout: ImageLayout, pads: Pads, strides: int | Sequence[int],
@@ -92,13 +93,15 @@ def convolve(device: Host, x: ArrayLike, w: ArrayLike, *, strides: int | Sequenc
     image_layout = ImageLayout.of(layout, w.ndim - 2)
     geometry = _geometry(x, w, image_layout, pads, strides, dilations, int(group))
     output = bias is not None or zero_point != 0 or requantise is not None or w.dtype.itemsize > 1
-    if output and method == "im2col":
-        raise UsageError(NOT_IM2COL)
+    if output and method in ("gather", "im2col"):
+        raise UsageError(only_compiled(method))
     if method == "auto" and output:
         method = "compiled"
-    if method == "auto":        # im2col says why neither can do it
+    if method == "auto":        # im2col says why none can do it
         layer = CompiledConvolutionProblem(geometry, image_layout, 0, Elements.of(x, w))
         method = fastest_method(expectations(device.cfg, layer)) or "im2col"
+    if method == "gather":
+        return gathered_convolution(device, x, w, geometry, image_layout)
     if method == "compiled":
         return compiled_convolution(device, x, w, geometry, image_layout, zero_point, bias, requantise)
     last = image_layout.to_channels_last(x, geometry.channels)

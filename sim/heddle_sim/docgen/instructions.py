@@ -50,8 +50,8 @@ _EXECUTION_ERRORS = (
     ("OUT_OF_RANGE", "an aligned address lies outside shared memory, or at or above 2^`axi_address_bits`",
      "the address; of a copy that begins inside, the end of the memory"),
     ("PRODUCT_RANGE", "`mm`: a fetched column lies beyond r255; it is ignored and the program goes on", "256"),
-    ("OFFSET_RANGE", "`mm` with `.ow` or `.ob`: an entry behind the compiled-offset memory, also of `gather`; or with `.ob` a first entry that is no "
-     "multiple of %dot", "number of entries of the memory"),
+    ("OFFSET_RANGE", "`gather`, `mm` with `.ow` or `.ob`: an entry behind the compiled-offset memory, or with `.ob` a first entry that is "
+     "no multiple of %dot", "number of entries of the memory"),
     ("PANEL_RANGE", "`mm`: a column in a swizzled tile goes on behind the 128 bytes of shared memory in which it begins",
      "the address of the first word behind them"),
     ("UNSUPPORTED", "`copy_block` between two addresses of one memory", "the space"),

@@ -11,13 +11,12 @@ from heddle.errors import UsageError
 from .compiled_groups import expected_cycles, merged_groups, runs_of
 from .compiled_plan import CompiledConvolutionProblem
 from .convolution import ConvolutionKernel
+from .gathered_convolution import GatheredConvolutionKernel, GatheredConvolutionProblem
 from .parts.convolution_shape import ConvolutionShape
 from .parts.fitting import Unfit
 from .problem import ConvolutionProblem
 
-__all__ = ["NOT_IM2COL", "Expectation", "expectations", "fastest_method"]
-
-NOT_IM2COL = "method must be \"compiled\" with bias, zero points or requantise, not \"im2col\""
+__all__ = ["Expectation", "expectations", "fastest_method", "only_compiled"]
 
 
 class Expectation(NamedTuple):
@@ -26,14 +25,14 @@ class Expectation(NamedTuple):
 
     cycles: int = 0
     runs: int = 0
-    problem: CompiledConvolutionProblem | ConvolutionProblem | None = None
+    problem: CompiledConvolutionProblem | GatheredConvolutionProblem | ConvolutionProblem | None = None
     why_not: str = ""
 
 
 def expectations(cfg: Config, layer: CompiledConvolutionProblem) -> dict[str, Expectation]:
     """Of each method by name, for a whole convolution: all images and groups of the geometry of ``layer``."""
     found = {}
-    for name, method in (("compiled", _compiled), ("im2col", _im2col)):
+    for name, method in (("compiled", _compiled), ("gather", _gathered), ("im2col", _im2col)):
         try:
             found[name] = method(cfg, layer)
         except UsageError as error:
@@ -54,9 +53,25 @@ def _compiled(cfg: Config, layer: CompiledConvolutionProblem) -> Expectation:
     return Expectation(expected_cycles(cfg, problem), problem.geometry.images * len(runs_of(problem)), problem)
 
 
-def _im2col(cfg: Config, layer: CompiledConvolutionProblem) -> Expectation:
+def only_compiled(method: str) -> str:
+    """Why another method cannot do a convolution with an output stage."""
+    return f"method must be \"compiled\" with bias, zero points or requantise, not \"{method}\""
+
+
+def _check_output(layer: CompiledConvolutionProblem, method: str) -> None:
     if layer.bias or layer.zero_point or layer.requantise is not None or layer.addends > 1:
-        raise UsageError(NOT_IM2COL)
+        raise UsageError(only_compiled(method))
+
+
+def _gathered(cfg: Config, layer: CompiledConvolutionProblem) -> Expectation:
+    _check_output(layer, "gather")
+    problem = GatheredConvolutionProblem(layer.geometry, layer.layout, layer.elements)
+    images = layer.geometry.images
+    return Expectation(images * GatheredConvolutionKernel.estimate(cfg, problem), images, problem)
+
+
+def _im2col(cfg: Config, layer: CompiledConvolutionProblem) -> Expectation:
+    _check_output(layer, "im2col")
     geometry = layer.geometry
     problem = ConvolutionProblem(ConvolutionShape.of_group(geometry), layer.elements)
     return Expectation(ConvolutionKernel.estimate(cfg, problem) * geometry.group, geometry.group, problem)

@@ -20,6 +20,7 @@ from .copies import (
 from .element_gather import ElementGatherKernel, ElementGatherProblem
 from .elementwise import SumKernel, SumProblem
 from .gather import GatherKernel, GatherProblem
+from .gathered_convolution import GatheredConvolutionKernel, GatheredConvolutionProblem
 from .kernel import Kernel
 from .layer import LayerKernel, LayerProblem
 from .pooling import PoolKernel, PoolProblem
@@ -44,6 +45,7 @@ FAMILIES: dict[type[Problem], list[type[Kernel]]] = {
     LayerProblem: [LayerKernel],
     ConvolutionProblem: [ConvolutionKernel],
     CompiledConvolutionProblem: [CompiledConvolutionKernel],
+    GatheredConvolutionProblem: [GatheredConvolutionKernel],
     PoolProblem: [PoolKernel],
     SumProblem: [SumKernel],
     EngineRun: [EngineKernel],
