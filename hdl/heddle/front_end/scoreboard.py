@@ -47,8 +47,9 @@ class _InFlight(Component):
     """
 
     def __init__(self, cfg, depth, merge, count_bits=5):
-        token, product = token_layout(cfg), token_layout(cfg)["product"].width
-        self._token, self._depth, self._merge, self._count_bits = token, depth, merge, count_bits
+        self.cfg = cfg = FrontEndParameters.of(cfg)
+        self._depth, self._merge, self._count_bits = depth, merge, count_bits
+        token = token_layout(cfg)
         super().__init__({
             # The pending operation; ``valid``: it is added.
             "i": In(stream.Signature(data.StructLayout({"token": token, "flag": 1}), always_ready=True)),
@@ -59,14 +60,14 @@ class _InFlight(Component):
             "tight": Out(1),                # fewer than two entries are free
             "empty": Out(1),
         } | ({
-            "product": Out(product),            # of the youngest entry
+            "product": Out(token["product"].width),     # of the youngest entry
             "same": In(1),                      # ``i`` has these product register groups
         } if merge else {}))
 
     def elaborate(self, platform):
         m = Module()
         depth, token = self._depth, self.i.payload.token
-        group = data.StructLayout({"token": self._token, "flag": 1, "count": self._count_bits})
+        group = data.StructLayout({"token": token_layout(self.cfg), "flag": 1, "count": self._count_bits})
         groups = [Signal(group, name=f"group_{index}") for index in range(depth)]
         used = Cat(entry.count != 0 for entry in groups)
         oldest, youngest = Signal(depth, init=2), Signal(depth, init=1)
