@@ -22,6 +22,7 @@ from ..golden.requantise import Requantise
 from ..kernels.compiled_convolution import CompiledConvolutionKernel, CompiledConvolutionProblem
 from ..kernels.convolution_methods import expectations, fastest_method
 from ..kernels.footprint import footprint
+from ..kernels.gathered_convolution import GatheredConvolutionKernel
 from .common import add_config, configuration, print_json
 from .files import write_text
 from .layer_options import add_layer, layer_of
@@ -29,6 +30,7 @@ from .layer_options import add_layer, layer_of
 __all__ = ["add_arguments", "execute"]
 
 _LISTED = 32        # bases and offsets
+_ONLY_COMPILED = "method must be \"compiled\" with bias, zero points or requantise, not \"{}\""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -83,7 +85,7 @@ def _plan(options: argparse.Namespace, cfg: Config, geometry: Geometry, layout: 
     for name, method in found.items():
         row = {"method": name, "cycles": method.cycles, "why_not": method.why_not}
         if method.problem is not None:
-            row |= {"runs": method.runs} | (_compiled(cfg, method.problem) if name == "compiled" else {})
+            row |= {"runs": method.runs} | (_CUTS[name](cfg, method.problem) if name in _CUTS else {})
         rows.append(row | {"auto": name == taken})
     if options.json:
         print_json("show conv", cfg.name, rows)
@@ -123,3 +125,17 @@ def _compiled(cfg: Config, problem: Any) -> dict[str, Any]:
         "weights": f"{kernel.words} words a lane, loaded {place}",
         "shared_memory": f"{footprint(kernel).shared:,} of {cfg.shared_bytes:,} bytes",
     }
+
+
+def _gather(cfg: Config, problem: Any) -> dict[str, Any]:
+    """How gathered windows cut a layer."""
+    kernel = GatheredConvolutionKernel(cfg, problem)
+    return {
+        "entries": f"{kernel.elements} of a byte each",
+        "tiles_of_filters": kernel.filter_tiles,
+        "tiles_of_pixels": kernel.tiles,
+        "shared_memory": f"{kernel.shared_end:,} of {cfg.shared_bytes:,} bytes",
+    }
+
+
+_CUTS = {"compiled": _compiled, "gather": _gather}

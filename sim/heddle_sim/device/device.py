@@ -283,8 +283,9 @@ class Device(TensorAccess, RecurrentAccess):
             These names also stand for one and three spatial axes, as do "NCW" and "NCDHW".
         method : str
             "compiled": ``mm`` finds its elements by a list of offsets that is made before the run. "im2col": the TMAU makes the rows of the
-            matrix product while it loads, from channels last, into which the host rearranges other layouts. "auto": what a cost model
-            expects to be faster; "compiled" with ``bias``, ``x_zero_point`` or ``requantise``.
+            matrix product while it loads, from channels last, into which the host rearranges other layouts. "gather": the threads gather
+            their windows by such a list, for planes ("NCHW"), one group and an image and all filters that fit shared memory. "auto": what a
+            cost model expects to be fastest; "compiled" with ``bias``, ``x_zero_point`` or ``requantise``.
         x_zero_point : int
             What a zero of ``x`` is stored as.
         w_zero_point : int or tuple

@@ -1,13 +1,14 @@
 """Convolution of images in planes by gathered windows [S2.3]: for layouts where neighbouring threads read neighbouring bytes.
 
 Lanes are pixels. Each thread gathers the bytes of its window into its factor registers, by its base and the list of offsets that all
-threads share. ``mm`` multiplies them by the filters, which are columns of B in shared memory. Sums go plane by plane through a staging
-area to the result.
+threads share. ``mm`` multiplies them by the filters, which are columns of B in shared memory. Sums go plane by plane through one of two
+staging areas to the result.
 
 Lane j of group g has pixel q j + g of the tile, q being the number of groups, up to four: neighbouring lanes then store to different banks.
 
-Loops, from outside: tiles of ``threads`` pixels, tiles of as many filters. While ``mm`` works on a tile, the threads store the sums of the
-tile of filters before, and gather the next pixels into the other half of the factor registers.
+Loops, from outside: tiles of ``threads`` pixels, tiles of as many filters. While ``mm`` works on a tile, the threads store the sums of a
+tile of filters before (the last one, or with four sets of product registers the one before), and gather the next pixels into the other half
+of the factor registers.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from math import prod
 
 import numpy as np
 from heddle.config import Config
-from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, ROW_BYTES, TOKEN_GRANULES
+from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS, ROW_BYTES, TOKEN_GRANULES
 from heddle.errors import UsageError
 from heddle.isa.compiled_offsets import GATHERED_BYTES
 
@@ -37,9 +38,13 @@ __all__ = ["GatheredConvolutionKernel", "GatheredConvolutionProblem"]
 
 _IMAGE, _FILTERS = 0, 1                     # barriers
 _LOCAL, _B, _ELEMENTS = 0, 1, 2             # segments: shared memory, a tile of filters, the image
-_SET = 32                                   # product registers from one set of sums to the other, at least
+_SET = PRODUCT_REGISTERS // TOKEN_GRANULES  # product registers from one set of sums to the next, at least
+_WORK = 8                                   # product registers for other uses
+_FIRST_STORES = 4                           # of a tile, in front of the copy of the tile before: the thread unit does not run dry
 _BANK_WORDS = BANK_BYTES // 4
-_START, _TILE = 700, 30                     # cycles of the cycle model: to the first ``mm``; of the instructions around one
+# Cycles of the cycle model: to the first ``mm``, and of an entry of the list; between two ``mm``; between the stores of two tiles; least of
+# a tile.
+_START, _ENTRY, _STEPS, _STORES, _ISSUE = 1300, 4, 45, 12, 100
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,8 @@ class GatheredConvolutionKernel(Kernel):
     """Gathers and ``mm`` for a ``GatheredConvolutionProblem``.
 
     Operands: ``a`` the ``image_data``, ``b`` the ``filter_data``, ``c`` the planes of the result, ``plane_pitch`` bytes apart, one for each
-    of ``filter_tiles`` x ``threads`` filters. Uniform predicates: up0 set of product registers, up1 half of the factor registers.
+    of ``filter_tiles`` x ``threads`` filters. Uniform predicates: up0, up3 number of the set of product registers, up1 half of the factor
+    registers, up2 scratch, up4 the last sums are stored.
     """
 
     def __init__(self, cfg: Config, problem: GatheredConvolutionProblem) -> None:
@@ -79,6 +85,8 @@ class GatheredConvolutionKernel(Kernel):
                              f"method \"gather\", not {cfg.factor_words}")
         self.places = FIRST_FACTOR_REGISTER + cfg.factor_words * cfg.numbers_per_word - 1       # register of the places of the columns
         self.set = max(_SET, threads)
+        self.sets = 4 if 4 * self.set + _WORK <= PRODUCT_REGISTERS else 2
+        self.behind = self.sets // 2        # tiles of filters from ``mm`` to the stores
         self.slots = threads // cfg.thread_groups
         self.near = next(count for count in (4, 2, 1) if cfg.thread_groups % count == 0)        # q: words of a bank between two lanes
         self._place()
@@ -109,7 +117,8 @@ class GatheredConvolutionKernel(Kernel):
         self.b = round_up(self.image_bytes, ROW_BYTES)
         self.filter_bytes = self.row_bytes * cfg.threads * self.filter_tiles
         self.stages = tuple(round_up(self.b + self.filter_bytes, ROW_BYTES) + number * 4 * cfg.threads ** 2 for number in range(2))
-        if self.stages[1] + 4 * cfg.threads ** 2 > cfg.shared_bytes:
+        self.shared_end = self.stages[1] + 4 * cfg.threads ** 2
+        if self.shared_end > cfg.shared_bytes:
             raise Unfit("shared_memory_kib")
 
     @classmethod
@@ -119,10 +128,10 @@ class GatheredConvolutionKernel(Kernel):
         groups, threads = cfg.thread_groups, cfg.threads
         gathers = kernel.elements * groups + 2 * -(-kernel.elements // GATHERED_BYTES) + groups + 2
         stores = threads * max(2 * groups, groups * _BANK_WORDS // kernel.near, 3)
-        tile = max(kernel.filter_tiles * (kernel.steps * threads + _TILE), kernel.filter_tiles * stores + gathers,
-                   kernel.filter_tiles * 4 * threads ** 2 // cfg.axi_bytes)
-        start = (kernel.image_bytes + kernel.row_bytes * threads) // cfg.axi_bytes + gathers + _START
-        return start + kernel.tiles * tile + 2 * stores
+        tile = max(kernel.filter_tiles * max(kernel.steps * threads + _STEPS, _ISSUE),
+                   kernel.filter_tiles * (stores + _STORES) + gathers, kernel.filter_tiles * 4 * threads ** 2 // cfg.axi_bytes)
+        start = (kernel.image_bytes + kernel.row_bytes * threads) // cfg.axi_bytes + gathers + _START + _ENTRY * kernel.elements
+        return start + kernel.tiles * tile + kernel.behind * stores
 
     @cached_property
     def representation(self) -> Representation:
@@ -154,15 +163,15 @@ class GatheredConvolutionKernel(Kernel):
 
     def _names(self) -> list[str]:
         """The first three have the numbers of the segments; pairs of ``copy_rows`` stand together."""
-        return ["x", "w", "padding", "count", "to", "to_pitch", "from", "from_pitch", "blocks", "rows", "y", "y_before", "y_now", "tile_y",
-                "tiles", "filters", "b", "ahead", "half", "parity", "size"]
+        return ["x", "w", "padding", "count", "to", "to_pitch", "from", "from_pitch", "blocks", "rows", "y_now", "y_1", "y_2", "y_3",
+                "tile_y", "tiles", "filters", "b", "ahead", "half", "number", "size", "drain"]
 
     def launches(self, operands: Operands | None = None) -> list[Launch]:
         """One ``Launch``."""
         operands, names, shape = operands or Operands(), self._names(), self.problem.geometry
         values = {"x": operands.a, "w": operands.b, "tile_y": operands.c, "padding": 0, "count": 0, "to_pitch": self.plane_pitch,
                   "from_pitch": 4 * self.cfg.threads, "blocks": 4 * self.cfg.threads // BANK_BYTES, "rows": self.cfg.threads,
-                  "tiles": self.tiles, "half": 0, "parity": 0}
+                  "tiles": self.tiles, "half": 0, "number": 0}
         return [Launch(self.programs[0], {names.index(name): value for name, value in values.items()}, shape.macs // shape.images)]
 
     def write(self) -> list[KernelText]:
@@ -171,40 +180,47 @@ class GatheredConvolutionKernel(Kernel):
         self._prologue()
         text("tile:", f"    umov {{filters}}, {self.filter_tiles}", f"    umov {{b}}, {self.b}", "    umov {y_now}, {tile_y}",
              "    umov {ahead}, 1", "filter:", f"    segment.shared.b8.d1 ur{_B}, {{b}}")
-        text.select(("up0", "up1"), self._multiply)
-        text("    usetp.ge up2, {count}, 2", "    @!up2 bra unsent")
-        text.select(("up0",), self._send)
-        text("unsent:", "    usetp.eq up2, {ahead}, 0", "    @up2 bra gathered", "    umov {ahead}, 0", "    usetp.le up2, {tiles}, 1",
+        text.select(("up1", *self._of_set), lambda half, *number: self._multiply(half, self._set(number)))
+        text("    usetp.eq up2, {ahead}, 0", "    @up2 bra gathered", "    umov {ahead}, 0", "    usetp.le up2, {tiles}, 1",
              "    @up2 bra gathered", f"    add r{self.base_place}, r{self.base_place}, {4 * self.cfg.threads}")
         text.select(("up1",), lambda half: self._gather(not half))
-        text("gathered:", "    usetp.eq up2, {count}, 0", "    @up2 bra unstored")
-        text.select(("up0",), lambda parity: self._store(not parity))
-        text("unstored:", "    umov {y}, {y_before}", "    umov {y_before}, {y_now}", "    uadd {count}, {count}, 1",
-             "    uxor {parity}, {parity}, 1", "    usetp.ne up0, {parity}, 0",
-             f"    uadd {{b}}, {{b}}, {self.cfg.threads * self.row_bytes}",
-             f"    uadd {{y_now}}, {{y_now}}, {self.cfg.threads * self.plane_pitch}",
+        text("gathered:", f"    uadd {{b}}, {{b}}, {self.cfg.threads * self.row_bytes}", "store:",
+             f"    usetp.lt up2, {{count}}, {self.behind}", "    @up2 bra stored")
+        text.select(self._of_set, lambda *number: self._store(self._set(number) - self.behind))
+        # A group waits until its rows have been handed to the TMAU, for which the stores leave time.
+        text("stored:", "    commit_group", *(f"    umov {{y_{later + 1}}}, {{y_{later}}}" for later in range(self.behind, 0, -1)),
+             "    umov {y_1}, {y_now}", "    uadd {count}, {count}, 1", "    uadd {number}, {number}, 1",
+             *(line for bit, predicate in enumerate(self._of_set)
+               for line in (f"    uand {{size}}, {{number}}, {1 << bit}", f"    usetp.ne {predicate}, {{size}}, 0")),
+             f"    uadd {{y_now}}, {{y_now}}, {self.cfg.threads * self.plane_pitch}", "    @up4 bra drain",
              "    usub {filters}, {filters}, 1", "    usetp.gt up2, {filters}, 0", "    @up2 bra filter",
              "    uxor {half}, {half}, 1", "    usetp.ne up1, {half}, 0", f"    uadd {{tile_y}}, {{tile_y}}, {4 * self.cfg.threads}",
-             "    usub {tiles}, {tiles}, 1", "    usetp.gt up2, {tiles}, 0", "    @up2 bra tile")
-        # The last tile of sums, and the one before.
-        text("    usetp.ge up2, {count}, 2", "    @!up2 bra last", "    wait.thread")
-        text.select(("up0",), self._send)
-        text("last:")
-        text.select(("up0",), lambda parity: self._store(not parity))
-        text("    umov {y}, {y_before}", "    wait.thread")
-        text.select(("up0",), lambda parity: self._send(not parity))
+             "    usub {tiles}, {tiles}, 1", "    usetp.gt up2, {tiles}, 0", "    @up2 bra tile",
+             f"    umov {{drain}}, {self.behind}", "    usetp.eq up4, {count}, {count}", "    bra store",
+             "drain:", "    usub {drain}, {drain}, 1", "    usetp.gt up2, {drain}, 0", "    @up2 bra store", "    wait.thread")
+        text.select(("up0",), lambda odd: self._send(odd - self.behind - 1))
         text("    halt")
         return [text]
 
+    @property
+    def _of_set(self) -> tuple[str, ...]:
+        """Uniform predicates that are bits of the number of the set of product registers, the lowest first."""
+        return ("up0", "up3")[:self.sets.bit_length() - 1]
+
+    @staticmethod
+    def _set(bits: tuple[bool, ...]) -> int:
+        return sum(value << bit for bit, value in enumerate(bits))
+
     def _prologue(self) -> None:
         text, cfg = self.text, self.cfg
-        first = 2 * self.set + 32       # registers behind the sums
+        first = self.sets * self.set        # registers behind the sums
         self.tid, self.lane, self.base_place, self.base = range(first, first + 4)
         for barrier, source, place, nbytes in ((_IMAGE, "x", 0, self.image_bytes), (_FILTERS, "w", self.b, self.filter_bytes)):
             text(f"    barrier.expect b{barrier}, {nbytes}", f"    umov {{size}}, {nbytes // BANK_BYTES}", f"    umov {{to}}, {place}",
                  f"    copy_block.shared.global {{to}}, {{{source}}}, {{size}}, b{barrier}")
         text(f"    segment.shared.b8.d1 ur{_LOCAL}, 0", f"    segment.shared.b8.d1 ur{_ELEMENTS}, {self.x}", f"    mov r{self.tid}, %tid",
-             f"    mov r{self.places}, 0", "    usetp.ne up0, {count}, {count}", "    usetp.ne up1, {count}, {count}",
+             f"    mov r{self.places}, 0",
+             *(f"    usetp.ne {name}, {{count}}, {{count}}" for name in ("up0", "up1", "up3", "up4")),
              f"    barrier.wait b{_IMAGE}")
         self._lanes()
         text(*(f"    offsets.k{min(MAX_SLICES, self.fills - word)} {word}, ur{_LOCAL}:rf{self.places}:{self.table + word * cfg.dot}"
@@ -231,21 +247,26 @@ class GatheredConvolutionKernel(Kernel):
                   *(f"    gather.b8.k{min(GATHERED_BYTES, self.elements - first)} r{self._factors(half) + first // 4}, "
                     f"ur{_ELEMENTS}:r{self.base}:0, {first}" for first in range(0, self.elements, GATHERED_BYTES)))
 
-    def _multiply(self, parity: bool, half: bool) -> None:
-        """A tile of sums; its registers are free when the stores before have been acknowledged."""
+    def _multiply(self, half: bool, number: int) -> None:
+        """A tile of sums to set ``number``, which is free when the stores of its last sums have been acknowledged."""
         cfg = self.cfg
         for first in range(0, self.steps, MAX_SLICES):
             words = min(MAX_SLICES, self.steps - first)
-            self.text(f"    mm8{self.problem.elements.signs}.k{words}.kin{'' if first else '.z'} r{parity * self.set}, "
+            self.text(f"    mm8{self.problem.elements.signs}.k{words}.kin{'' if first else '.z'} r{number * self.set}, "
                       f"ur{_B}:rf{self.places}:{first * cfg.dot}, r{self._factors(half) + first * cfg.numbers_per_word}")
 
-    def _store(self, parity: bool) -> None:
-        """Sums to their staging area, which has been read: a row of pixels for each filter."""
-        self.text("    wait_group.read 1", *(
-            f"    st.b32 ur{_LOCAL}:r{self.lane}:{self.stages[parity] + 4 * self.cfg.threads * number}, r{parity * self.set + number}"
-            for number in range(self.cfg.threads)))
+    def _store(self, number: int) -> None:
+        """Set ``number`` to its staging area, a row for each filter, when the copy from there, in the last group, has read it. When the
+        first stores wait in the thread unit, those of the set before are over: that one is sent."""
+        first, unsent = number % self.sets * self.set, self.text.label("unsent")
+        lines = [f"    st.b32 ur{_LOCAL}:r{self.lane}:{self.stages[number % 2] + 4 * self.cfg.threads * filters}, r{first + filters}"
+                 for filters in range(self.cfg.threads)]
+        self.text("    wait_group.read 0", *lines[:_FIRST_STORES], f"    usetp.le up2, {{count}}, {self.behind}", f"    @up2 bra {unsent}",
+                  f"    wait_thread {_FIRST_STORES}")
+        self._send(number - 1)
+        self.text(f"{unsent}:", *lines[_FIRST_STORES:])
 
-    def _send(self, parity: bool) -> None:
-        """A staging area, whose stores are acknowledged, to the planes from ``y`` on."""
-        self.text(f"    umov {{from}}, {self.stages[parity]}", "    umov {to}, {y}", "    copy_rows.global.shared {to}, {from}, {blocks}",
-                  "    commit_group")
+    def _send(self, number: int) -> None:
+        """The staging area of set ``number``, whose stores are acknowledged, to its planes."""
+        self.text(f"    umov {{from}}, {self.stages[number % 2]}", f"    umov {{to}}, {{y_{self.behind + 1}}}",
+                  "    copy_rows.global.shared {to}, {from}, {blocks}")

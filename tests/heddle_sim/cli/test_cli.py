@@ -218,6 +218,8 @@ def test_bench_gather(capsys):
     assert (plain["layout"], swizzled["layout"]) == ("plain", "swizzled") and plain["checked"] and swizzled["checked"]
     assert (plain["gather_cycles"], plain["bank_conflicts"]) == (8, 7)          # eight threads at one bank
     assert (swizzled["gather_cycles"], swizzled["bank_conflicts"]) == (1, 0) and swizzled["speedup"] == 8
+    assert [(row["layout"], row["entry_bytes"]) for row in windows] == [(name, size) for name in ("NHWC", "NCHW") for size in (1, 4, 8, 16)]
+    assert all(row["checked"] and row["elements_a_cycle"] > 1 for row in windows) and windows[0]["bank_conflicts"] == 0
     assert answer(capsys, "bench", "gather", *GOLDEN)["rows"][1]["gather_cycles"] is None
 
 
