@@ -13,8 +13,9 @@ from heddle_sim.kernels.gathered_convolution import GatheredConvolutionKernel, G
 from heddle_sim.kernels.problem import Elements
 
 # Images, channels, size, filters, filter, pads, strides.
-LAYERS = [(1, 3, (5, 5), 9, (3, 3), 1, 1), (2, 4, (6, 7), 3, (1, 1), 0, 1), (1, 5, (9, 4), 17, (2, 2), 1, 2), (1, 2, (8, 8), 5, (3, 3), 0, 1),
-          (1, 1, (1, 1), 1, (1, 1), 0, 1), (1, 7, (19,), 33, (5,), 2, 1), (1, 2, (3, 4, 5), 8, (2, 2, 2), 1, 1)]
+LAYERS = [(1, 3, (5, 5), 9, (3, 3), 1, 1), (2, 4, (6, 7), 3, (1, 1), 0, 1), (1, 5, (9, 4), 17, (2, 2), 1, 2),
+          (1, 2, (8, 8), 5, (3, 3), 0, 1), (1, 1, (1, 1), 1, (1, 1), 0, 1), (1, 7, (19,), 33, (5,), 2, 1),
+          (1, 2, (3, 4, 5), 8, (2, 2, 2), 1, 1)]
 
 
 def operands(layer, types=("int8", "int8")):
