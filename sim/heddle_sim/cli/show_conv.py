@@ -30,7 +30,6 @@ from .layer_options import add_layer, layer_of
 __all__ = ["add_arguments", "execute"]
 
 _LISTED = 32        # bases and offsets
-_ONLY_COMPILED = "method must be \"compiled\" with bias, zero points or requantise, not \"{}\""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
