@@ -30,6 +30,7 @@ def _units():
     from .rnn.engine import RecurrentEngine
     from .rnn.tail import Tail
     from .thread.alu import Alu
+    from .thread.offset_fetch import OffsetFetch
     from .thread.unit import ThreadUnit
     from .tmau.multicast_network import MulticastNetwork
     from .tmau.request_generator import RequestGenerator
@@ -37,6 +38,8 @@ def _units():
     from .top import Top
     return {
         "heddle": Top, "core": Core, "front_end": FrontEnd, "thread_unit": ThreadUnit, "alu": lambda cfg: Alu(),
+        # With the memory of 1,024 entries that base has.
+        "offset_fetch": lambda cfg: OffsetFetch(cfg.replace(compiled_offsets=1024, thread_slots=8, gather_offsets=True)),
         "matrix_unit": MatrixUnit, "b_fetch": BFetch, "pe_array": PEArray, "pe": PE, "request_generator": RequestGenerator,
         "tmau_preset": Tmau,
         # The configuration with an area target.

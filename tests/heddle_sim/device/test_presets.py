@@ -116,6 +116,20 @@ def test_convolutions(preset):
 
 
 @pytest.mark.nightly
+def test_gathered_windows(preset):
+    """A ragged convolution of planes; without gathers it is refused by name."""
+    device, rng = preset[0], np.random.default_rng(27)
+    x, w = (random_integers(rng, shape, np.int8) for shape in ((1, 5, 7, 6), (9, 5, 3, 3)))
+    if not device.cfg.gather_offsets or device.cfg.cores > 1:
+        with pytest.raises(ValueError, match="gather_offsets|cores"):
+            device.conv(x, w, pads=1, method="gather")
+        return
+    y, stats = device.conv(x, w, pads=1, method="gather")
+    expected = convolution(np.moveaxis(x, 1, -1), np.moveaxis(w, 1, -1), ((1, 1),) * 2, (1, 1), (1, 1))
+    assert np.array_equal(np.moveaxis(y, 1, -1), expected) and stats.cycles > 0
+
+
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", preset_names())
 def test_random_programs(name):
     """Two devices after each other, each with a memory of its own behaviour."""

@@ -10,6 +10,7 @@ __all__ = ["RUN", "preset_of", "sample_run", "uses_of"]
 
 UNITS = {
     "thread unit": (Opcode.THREAD_ALU, Opcode.THREAD_COMPARE, Opcode.LOAD, Opcode.STORE),
+    "gathers": (Opcode.GATHER,),
     "matrix unit": (Opcode.MATRIX,),
     "recurrent engine": (Opcode.RECURRENT,),
     "copies of blocks": (Opcode.COPY_BLOCK, Opcode.COPY_ROWS),
@@ -22,8 +23,8 @@ UNITS = {
 PRESETS = preset_names()
 SIMULATORS = ("verilator", "golden")
 _OF_OPCODE = {opcode.value: unit for unit, opcodes in UNITS.items() for opcode in opcodes}
-_NEEDS = {"recurrent engine": "rnn", "copies of tensors": "tensors", "prefetches": "tensors", "groups of stores": "tensors",
-          "multicast": "multicast"}
+_NEEDS = {"gathers": "gather_offsets", "recurrent engine": "rnn", "copies of tensors": "tensors", "prefetches": "tensors",
+          "groups of stores": "tensors", "multicast": "multicast"}
 
 
 def _lacking():
