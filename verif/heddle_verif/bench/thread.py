@@ -396,6 +396,7 @@ async def reset_under_way(dut):
         await ClockCycles(dut.clk, bench.random.randrange(10, 200))
         await bench.reset_under_way()
     workload.prepare()
+    await bench.idle()
     for _ in range(20):
         workload.any()
     await bench.idle()
