@@ -19,6 +19,7 @@ from ..golden.convolution import convolution
 from ..golden.requantise import Requantise
 from ..kernels.compiled_plan import CompiledConvolutionPlan
 from ..kernels.footprint import footprint
+from ..kernels.gathered_convolution import GatheredConvolutionKernel
 from .common import check_result, print_rows
 from .convolution_suites import Layer
 
@@ -137,6 +138,8 @@ def convolution_bound(kernel: Kernel) -> float:
     def full(count: int, step: int) -> float:
         return count / (-(-count // step) * step)
     cfg, problem = kernel.cfg, kernel.problem
+    if isinstance(kernel, GatheredConvolutionKernel):
+        return full(kernel.pixels, cfg.threads) * full(kernel.elements, cfg.dot) * full(problem.geometry.outputs, cfg.threads)
     if not isinstance(kernel, CompiledConvolutionPlan):
         return full(problem.shape.pixels, cfg.threads) * full(problem.shape.channels, cfg.dot)
     # Pixels are columns, a filter is a list of elements.

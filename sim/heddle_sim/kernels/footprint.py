@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from .compiled_plan import CompiledConvolutionPlan
 from .convolution import ConvolutionKernel
+from .gathered_convolution import GatheredConvolutionKernel
 from .kernel import Kernel
 from .parts.offset_window import ENTRY_BYTES
 
@@ -26,8 +27,8 @@ class Footprint(NamedTuple):
 def footprint(kernel: Kernel) -> Footprint:
     """What the kernel of a convolution takes.
 
-    Factor registers hold weights (compiled) or pixels (im2col), twice where one half is loaded while ``mm`` reads the other, two parts of
-    those that are streamed, and the places of the columns.
+    Factor registers hold weights (compiled) or pixels (gather, im2col), twice where one half is loaded while ``mm`` reads the other, two
+    parts of those that are streamed, and the places of the columns.
     """
     cfg = kernel.cfg
     if isinstance(kernel, CompiledConvolutionPlan):
@@ -35,5 +36,7 @@ def footprint(kernel: Kernel) -> Footprint:
         shared = kernel.slab + kernel.slab_bytes * min(kernel.bands, kernel.band_places)
         entries = kernel.entries.resident + kernel.entries.window
         return Footprint(shared, cfg.threads * (weights + 2 * _REGISTER), ENTRY_BYTES * entries)
+    if isinstance(kernel, GatheredConvolutionKernel):
+        return Footprint(kernel.shared_end, cfg.threads * (2 * kernel.row_bytes + _REGISTER), ENTRY_BYTES * kernel.elements)
     assert isinstance(kernel, ConvolutionKernel), f"kernel must be that of a convolution, not {type(kernel).__name__}"
     return Footprint(max(kernel.stages) + kernel.stage_bytes, cfg.threads * (2 * kernel.used_bytes + _REGISTER), 0)

@@ -1,9 +1,12 @@
 """On-chip memory of convolutions, and which kernels a device executed."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from heddle import load_config
 from heddle_sim import Device
+from heddle_sim.cli.bench_conv import convolution_bound
 from heddle_sim.cli.convolution_suites import SUITES
 from heddle_sim.compiled import ImageLayout
 from heddle_sim.device.observers import executed_kernels
@@ -11,24 +14,27 @@ from heddle_sim.kernels.compiled_convolution import CompiledConvolutionKernel, C
 from heddle_sim.kernels.convolution import ConvolutionKernel
 from heddle_sim.kernels.convolution_methods import Expectation, expectations, fastest_method
 from heddle_sim.kernels.footprint import footprint
+from heddle_sim.kernels.gathered_convolution import GatheredConvolutionKernel
 
 BASE = load_config("base")
 
 
 @pytest.mark.parametrize("suite", ["list", "mobilenet", "depthwise"])
 def test_what_a_convolution_takes_is_there(suite):
-    """Of every layer that a method can do; im2col needs no offsets."""
-    families, seen = {"compiled": CompiledConvolutionKernel, "im2col": ConvolutionKernel}, set()
-    for layer in SUITES[suite]:
+    """Of every layer that a method can do; im2col needs no offsets. Only some layers of the list have room for gathers."""
+    families, seen = {"compiled": CompiledConvolutionKernel, "gather": GatheredConvolutionKernel, "im2col": ConvolutionKernel}, set()
+    for layer, layout in product(SUITES[suite], ("NHWC", "NCHW")):
         shape = layer.geometry(layer.image[0])
-        for name, method in expectations(BASE, CompiledConvolutionProblem(shape, ImageLayout("NHWC"))).items():
+        for name, method in expectations(BASE, CompiledConvolutionProblem(shape, ImageLayout(layout))).items():
             if method.problem is None:
                 continue
-            used = footprint(families[name](BASE, method.problem))
+            kernel = families[name](BASE, method.problem)
+            used = footprint(kernel)
             assert 0 < used.shared <= BASE.shared_bytes and 0 < used.factors <= BASE.threads * BASE.factor_words * BASE.dot
-            assert (0 < used.offsets <= 4 * BASE.compiled_offsets) if name == "compiled" else used.offsets == 0
+            assert (0 < used.offsets <= 4 * BASE.compiled_offsets) if name != "im2col" else used.offsets == 0
+            assert 0 < convolution_bound(kernel) <= 1
             seen.add(name)
-    assert seen == {"compiled", "im2col"}
+    assert seen >= {"compiled", "im2col"} and ("gather" in seen) == (suite != "depthwise")
 
 
 def test_the_fastest_method():
