@@ -1,0 +1,113 @@
+"""Sparse and dense operands as compressed rows, and results in the class of an operand [S4.1].
+
+Objects of scipy.sparse are known by their attribute ``format``; scipy is never imported.
+"""
+
+from typing import Any
+
+import numpy as np
+from heddle.errors import UsageError, UsageTypeError
+
+from ..arguments import integer_array
+from .checks import VALUES, Naming, check_shape
+from .compressed import Compressed
+from .doubly import DCSC, DCSR
+
+__all__ = ["check_dense", "compress", "compress_transposed", "is_sparse", "restore"]
+
+_READ = ("csr", "csc", "coo")
+_KNOWN = (*_READ, "bsr", "dia", "dok", "lil")
+
+
+def is_sparse(value: object) -> bool:
+    """Whether ``value`` is a ``DCSR``, a ``DCSC`` or an object of scipy.sparse, also of a format that is not read."""
+    return isinstance(value, (DCSR, DCSC)) or _scipy_format(value) is not None
+
+
+def _scipy_format(value: object) -> str | None:
+    name = getattr(value, "format", None)
+    return name if isinstance(name, str) and name in _KNOWN and hasattr(value, "shape") else None
+
+
+def check_dense(name: str, value: object) -> np.ndarray:
+    """``value``, which must be a matrix of 8- or 16-bit integers; it may have no rows or no columns."""
+    array = integer_array(name, value)
+    if array.dtype not in VALUES:
+        raise UsageTypeError(f"{name} must have dtype int8, uint8, int16 or uint16, not {array.dtype}")
+    if array.ndim != 2:
+        raise UsageError(f"{name} must have 2 dimensions, not {array.ndim}")
+    return array
+
+
+def compress(name: str, value: object, pattern: bool = False) -> Compressed:
+    """Compressed rows of an operand, checked.
+
+    Parameters
+    ----------
+    name : str
+        Of the parameter, for errors.
+    value : array of scipy.sparse (csr, csc or coo), DCSR, DCSC, or numpy array
+        Of int8, uint8, int16 or uint16. Elements of a sparse operand that are zero remain elements; zeros of an array are none.
+    pattern : bool
+        The values do not matter: they may have any type, and are 1 (int8) in the result.
+    """
+    made, by_columns = _stored(name, value, pattern)
+    return made.transpose() if by_columns else made
+
+
+def compress_transposed(name: str, value: object, pattern: bool = False) -> Compressed:
+    """Compressed rows of the transpose of an operand: of csc and ``DCSC`` their own arrays. Parameters as of ``compress``."""
+    made, by_columns = _stored(name, value, pattern)
+    return made if by_columns else made.transpose()
+
+
+def _stored(name: str, value: object, pattern: bool) -> tuple[Compressed, bool]:
+    """Compressed rows, or columns, as the operand has them; whether they are columns."""
+    if isinstance(value, np.ndarray) or not is_sparse(value):
+        if not isinstance(value, (np.ndarray, list, tuple)):
+            raise UsageTypeError(f"{name} must be a sparse matrix (scipy.sparse, DCSR, DCSC) or a numpy array, not {type(value).__name__}")
+        made, by_columns = Compressed.of_dense(check_dense(name, value)), False
+    else:
+        made, by_columns = _stored_sparse(name, value, None if pattern else VALUES)
+    return (made.with_data(np.ones(made.elements, np.int8)) if pattern else made), by_columns
+
+
+def _stored_sparse(name: str, value: Any, types: tuple[type, ...] | None) -> tuple[Compressed, bool]:
+    if isinstance(value, DCSR):
+        return value.compressed(name, types), False
+    if isinstance(value, DCSC):
+        return value.compressed_columns(name, types), True
+    kind = value.format
+    if kind not in _READ:
+        raise UsageTypeError(f"{name} must have format csr, csc or coo, not {kind}: {name}.tocsr() makes one of it")
+    naming = Naming(name, kind == "csc")
+    shape = check_shape(naming.array("shape"), value.shape)
+    if kind == "coo":
+        rows, columns, data = _attributes(name, value, "row", "col", "data")
+        return Compressed.of_places(rows, columns, data, shape, naming, types), False
+    indptr, indices, data = _attributes(name, value, "indptr", "indices", "data")
+    sizes = shape[::-1] if naming.by_columns else shape
+    return Compressed.of_arrays(indptr, indices, data, sizes, naming, types), naming.by_columns
+
+
+def _attributes(name: str, value: object, *names: str) -> tuple[object, ...]:
+    """Arrays of a sparse object, read without one of its methods: these trust their arrays."""
+    for attribute in names:
+        if not hasattr(value, attribute):
+            raise UsageTypeError(f"{name} must have an array {attribute}, as those of its format have, not none")
+    return tuple(getattr(value, attribute) for attribute in names)
+
+
+def restore(made: Compressed, like: Any) -> Any:
+    """A checked matrix as an object of the class of the operand ``like``, with the values and the type that ``made`` has."""
+    if isinstance(like, (DCSR, DCSC)):
+        return type(like).of(made)
+    match _scipy_format(like):
+        case "csr":
+            return type(like)((made.data, made.indices, made.indptr), shape=made.shape)
+        case "csc":
+            turned = made.transpose()
+            return type(like)((turned.data, turned.indices, turned.indptr), shape=made.shape)
+        case "coo":
+            return type(like)((made.data, (made.rows, made.indices)), shape=made.shape)
+    return made.dense()
