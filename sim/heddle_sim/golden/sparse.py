@@ -1,0 +1,149 @@
+"""Golden models of sparse products: sums of products of the elements that are there, modulo 2**32 [S4.1, S4.2, S4.9]."""
+
+from typing import Any
+
+import numpy as np
+from heddle.errors import UsageError, UsageTypeError
+
+from ..arguments import check_flag
+from ..sparse.compressed import Compressed
+from ..sparse.formats import check_dense, compress, compress_transposed, is_sparse, restore
+
+__all__ = ["sddmm", "sparse_linear_backward", "sparse_linear_forward", "spmm"]
+
+
+def spmm(a: Any, b: Any) -> np.ndarray:
+    """Product of two matrices of which one or both are sparse [S4.1].
+
+    c[i, j] = sum over k of a[i, k] · b[k, j], over the elements that are there.
+
+    Parameters
+    ----------
+    a : (M, K), sparse, or integer array
+        Sparse: array of scipy.sparse (csr, csc, coo), DCSR or DCSC, of int8, uint8, int16 or uint16.
+    b : (K, N), sparse, or integer array
+        Right operand, of the same types.
+
+    Returns
+    -------
+    int32 array (M, N)
+        Sums modulo 2**32.
+    """
+    if not (is_sparse(a) or is_sparse(b)):
+        raise UsageTypeError("a or b must be sparse (scipy.sparse, DCSR, DCSC), not two arrays: matmul multiplies these")
+    if is_sparse(a):
+        left, right = compress("a", a), compress("b", b).dense() if is_sparse(b) else check_dense("b", b)
+        _check_inner(left.shape, right.shape)
+        return _product(left, right)
+    dense, turned = check_dense("a", a), compress_transposed("b", b)
+    _check_inner(dense.shape, turned.shape[::-1])
+    return np.ascontiguousarray(_product(turned, dense.T).T)
+
+
+def _product(a: Compressed, b: np.ndarray) -> np.ndarray:
+    """Row by row: each element takes a row of b."""
+    b = b.astype(np.int64)
+    c = np.zeros((a.shape[0], b.shape[1]), np.int64)
+    for row, (start, stop) in enumerate(zip(a.indptr[:-1], a.indptr[1:])):
+        c[row] = a.data[start:stop].astype(np.int64) @ b[a.indices[start:stop]]
+    return c.astype(np.int32)
+
+
+def _check_inner(a: tuple[int, ...], b: tuple[int, ...]) -> None:
+    if a[1] != b[0]:
+        raise UsageError(f"b must have {a[1]} rows, as a has columns, not {b[0]}")
+
+
+def sddmm(a: np.ndarray, b: np.ndarray, mask: Any, transpose: bool = False, pattern: bool = False) -> Any:
+    """Product of two arrays at the elements of a sparse one, by which it is multiplied [S4.2].
+
+    d[i, j] = mask[i, j] · sum over k of a[i, k] · b[k, j], for the elements that the mask has.
+
+    Parameters
+    ----------
+    a : integer array (M, K)
+        Left operand: int8, uint8, int16 or uint16.
+    b : integer array (K, N), or (N, K) with ``transpose``
+        Right operand.
+    mask : (M, N), sparse
+        Array of scipy.sparse (csr, csc, coo), DCSR or DCSC.
+    transpose : bool
+        b is stored transposed: d[i, j] = mask[i, j] · sum over k of a[i, k] · b[j, k].
+    pattern : bool
+        The values of the mask count as 1 and may have any type.
+
+    Returns
+    -------
+    sparse (M, N)
+        Of the class and the pattern of the mask, int32: products modulo 2**32. Elements of each row are sorted.
+    """
+    if not is_sparse(mask):
+        raise UsageTypeError(f"mask must be sparse (scipy.sparse, DCSR, DCSC), not {type(mask).__name__}")
+    left, right, by_rows = check_dense("a", a), check_dense("b", b), check_flag("transpose", transpose)
+    places = compress("mask", mask, check_flag("pattern", pattern))
+    columns = right if by_rows else right.T             # (N, K)
+    if left.shape[1] != columns.shape[1]:
+        raise UsageError(f"b must have {left.shape[1]} {'columns' if by_rows else 'rows'}, as a has columns, not {columns.shape[1]}")
+    if places.shape != (len(left), len(columns)):
+        raise UsageError(f"mask must have shape {(len(left), len(columns))}, that of the product, not {places.shape}")
+    left, columns = left.astype(np.int64), columns.astype(np.int64)
+    sums = np.zeros(places.elements, np.int64)
+    for row, (start, stop) in enumerate(zip(places.indptr[:-1], places.indptr[1:])):
+        sums[start:stop] = columns[places.indices[start:stop]] @ left[row]
+    return restore(places.with_data((sums * places.data).astype(np.int32)), mask)
+
+
+def sparse_linear_forward(w: Any, x: Any) -> np.ndarray:
+    """Result of a layer, y = w · x [S4.9].
+
+    Parameters
+    ----------
+    w : (M, K), sparse, or integer array
+        Weights.
+    x : (K, N), sparse, or integer array
+        Inputs, a column for each sample.
+
+    Returns
+    -------
+    int32 array (M, N)
+        y modulo 2**32.
+    """
+    weights, inputs = compress("w", w), _dense("x", x)
+    if inputs.shape[0] != weights.shape[1]:
+        raise UsageError(f"x must have {weights.shape[1]} rows, as w has columns, not {inputs.shape[0]}")
+    return _product(weights, inputs)
+
+
+def sparse_linear_backward(w: Any, x: Any, dy: np.ndarray) -> tuple[np.ndarray, Any]:
+    """Gradients of a layer: dx = wᵀ · dy and dw = (dy · xᵀ) ⊙ I(w), where I is 1 at the elements of w [S4.9].
+
+    Parameters
+    ----------
+    w : (M, K), sparse, or integer array
+        Weights. Of an array all elements are there, also those that are zero.
+    x : (K, N), sparse, or integer array
+        Inputs.
+    dy : integer array (M, N)
+        Gradient of the result: int8, uint8, int16 or uint16.
+
+    Returns
+    -------
+    dx : int32 array (K, N)
+        Gradient of the inputs modulo 2**32.
+    dw : (M, K)
+        Gradient of the weights modulo 2**32, int32: of the class and the pattern of w.
+    """
+    gradient, inputs = check_dense("dy", dy), _dense("x", x)
+    weights = compress_transposed("w", w)               # (K, M)
+    if inputs.shape[0] != weights.shape[0]:
+        raise UsageError(f"x must have {weights.shape[0]} rows, as w has columns, not {inputs.shape[0]}")
+    if gradient.shape != (weights.shape[1], inputs.shape[1]):
+        raise UsageError(f"dy must have shape {(weights.shape[1], inputs.shape[1])}, that of the result, not {gradient.shape}")
+    dx = _product(weights, gradient)
+    if is_sparse(w):
+        return dx, sddmm(gradient, inputs, w, transpose=True, pattern=True)
+    return dx, (gradient.astype(np.int64) @ inputs.T.astype(np.int64)).astype(np.int32)
+
+
+def _dense(name: str, value: Any) -> np.ndarray:
+    return compress(name, value).dense() if is_sparse(value) else check_dense(name, value)
