@@ -42,3 +42,10 @@ def seed(pytestconfig):
     value = pytestconfig.getoption("--seed")
     return None if value == "random" else int(value or FIXED_SEED)
 
+
+def pytest_terminal_summary(terminalreporter):
+    """What tests say of data that is not at hand everywhere: how much of it they ran."""
+    for report in terminalreporter.getreports("passed"):
+        for name, value in report.user_properties:
+            if name == "ran":
+                terminalreporter.write_line(f"{report.nodeid}: {value}")

@@ -20,6 +20,9 @@ for package in (heddle, heddle_fpga, heddle_sim):
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + '.'):
         if not module.name.startswith('heddle_sim.toolchain.cocotb'):       # benches run in cocotb
             importlib.import_module(module.name)
+from heddle_sim.golden.sparse import spmm
+from heddle_sim.sparse import DCSC
+spmm(np.ones((3, 4), np.int8), DCSC([0, 1], [2], [0], [1], (4, 5)))
 rng = np.random.default_rng(0)
 with Device('tiny', simulator='golden') as device:
     device.matmul(np.ones((3, 5), np.int8), np.ones((5, 2), np.int8))
