@@ -25,7 +25,7 @@ def test_form(tmp_path):
     """All figures were measured, at a commit; what is written is read again."""
     assert len(COMMANDS) > 10
     for command in COMMANDS:
-        assert command.words[0] in ("bench", "synth") and "--json" not in command.words and (ROOT / command.page).is_file()
+        assert command.words[0] in ("bench", "run", "synth") and "--json" not in command.words and (ROOT / command.page).is_file()
         assert command.figures and all(0 <= figure.tolerance < 0.05 for figure in command.figures), command.command
         assert all(figure.expected is not None for figure in command.figures), command.command
         assert command.commit and command.seconds > 0, command.command
