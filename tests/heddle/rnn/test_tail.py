@@ -26,7 +26,7 @@ def test_every_argument(function, reference, bound):
 
 
 CONFIGURATIONS = {
-    "two": {"thread_slots": 2},
+    "two": {"thread_slots": 2, "gather_offsets": False},
     "far": {"thread_slots": 4, "far_registers": True, "rnn_contexts": 2},
     "one": {"thread_slots": 1, "far_registers": True, "rnn_contexts": 8, "rnn_elements": 2048},
     "eight": {"thread_slots": 8, "rnn_contexts": 2},
