@@ -36,7 +36,7 @@ def test_drawing(capsys, tmp_path):
 def test_plan(capsys):
     rows = json.loads(show(f"{LAYER} --json", capsys))["rows"]
     assert [row["method"] for row in rows] == ["compiled", "gather", "im2col"] and sum(row["auto"] for row in rows) == 1
-    assert rows[0]["lanes_of_a_filter"] == 1 and all(row["cycles"] > 112_896 for row in rows)
+    assert rows[0]["lanes_of_a_filter"] == 1 and all(row["cycles"] > 112_896 for row in rows if not row["why_not"])
     out = show(f"{LAYER} --group 64 --requantise", capsys)
     assert "lanes of a filter: 4" in out and 'im2col: method must be "compiled" with bias' in out
 

@@ -7,10 +7,10 @@ from heddle.config import ConfigError
 from heddle_sim.compiled.geometry import Geometry
 from heddle_sim.compiled.layout import ImageLayout
 from heddle_sim.device import Device
-from heddle_sim.device.convolution import expected_of_methods, fastest_method
 from heddle_sim.golden.convolution import convolution
+from heddle_sim.kernels.compiled_plan import CompiledConvolutionProblem
+from heddle_sim.kernels.convolution_methods import expectations, fastest_method
 from heddle_sim.kernels.gathered_convolution import GatheredConvolutionKernel, GatheredConvolutionProblem
-from heddle_sim.kernels.problem import Elements
 
 # Images, channels, size, filters, filter, pads, strides.
 LAYERS = [(1, 3, (5, 5), 9, (3, 3), 1, 1), (2, 4, (6, 7), 3, (1, 1), 0, 1), (1, 5, (9, 4), 17, (2, 2), 1, 2),
@@ -62,10 +62,11 @@ def test_planes_of_many_pixels_are_gathered():
     """1 x 1 filters of planes: ``mm`` would gather each word from eight planes; the threads gather neighbouring bytes."""
     geometry = Geometry(1, (28, 28), 64, 256, (1, 1), ((0, 0), (0, 0)), (1, 1), (1, 1))
     cfg = load_config("base")
-    cycles = expected_of_methods(cfg, geometry, ImageLayout("NCHW"), Elements())
-    assert fastest_method(cfg, geometry, ImageLayout("NCHW"), Elements()) == "gather" and cycles["gather"] < 0.8 * cycles["compiled"]
-    assert "gather" not in expected_of_methods(cfg, geometry, ImageLayout("NHWC"), Elements())
-    assert "gather" not in expected_of_methods(cfg.replace(gather_offsets=False), geometry, ImageLayout("NCHW"), Elements())
+    layers = {layout: CompiledConvolutionProblem(geometry, ImageLayout(layout)) for layout in ("NCHW", "NHWC")}
+    found = expectations(cfg, layers["NCHW"])
+    assert fastest_method(found) == "gather" and found["gather"].cycles < 0.8 * found["compiled"].cycles
+    assert expectations(cfg, layers["NHWC"])["gather"].why_not
+    assert expectations(cfg.replace(gather_offsets=False), layers["NCHW"])["gather"].why_not
 
 
 @pytest.mark.parametrize("changes, layer, options, message", [
