@@ -12,12 +12,11 @@ import numpy as np
 from heddle.config import Config
 from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, ROW_BYTES, TOKEN_GRANULES
 from heddle.errors import UsageError
-from heddle.isa.compiled_offsets import ALWAYS as NO_MASK_BIT
-from heddle.isa.compiled_offsets import MASK_BITS, OFFSET_BITS, POSITIONS
 
 from ..compiled.geometry import Geometry
+from ..compiled.hardware import base_words, check_masks, entry_words
 from ..compiled.layout import ImageLayout, ImageStrides
-from ..compiled.representation import ALWAYS, Representation, compile_convolution
+from ..compiled.representation import Representation, compile_convolution
 from ..golden.requantise import Requantise
 from .compiled_cycles import CompiledCycles, gather_cycles
 from .kernel import Kernel
@@ -39,7 +38,6 @@ _AREAS = (
 )
 _COPY = 600                 # cycles of the copy of some weights
 _STREAMED = 6               # the first ``whole`` whose filters are streamed
-_WRAP = (1 << OFFSET_BITS) - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,8 +126,7 @@ class CompiledConvolutionPlan(Kernel):
         self.entries = OffsetWindow(cfg, self.entry_count, self.mm_entries)
         if self.streamed and self.entries.window:
             self.entries = OffsetWindow(cfg, self.part_words * of_word, self.mm_entries, none_stay=True)
-        if shape.masked_positions > MASK_BITS:
-            raise UsageError(f"padding must leave at most {MASK_BITS} filter positions that some pixel lacks, not {shape.masked_positions}")
+        check_masks(shape)
         # Places of the bases of pixels, in granules of their own.
         self.offsets = [FIRST_FACTOR_REGISTER + (cfg.factor_words - parity * granule) * cfg.numbers_per_word - 1 for parity in range(2)]
         self.zeros = [number - 1 for number in self.offsets]        # where refills find 0, beside the bases of the same tile
@@ -332,26 +329,20 @@ class CompiledConvolutionPlan(Kernel):
         for band in range(self.bands):
             part = slice(band * self.band_pixels, min((band + 1) * self.band_pixels, self.pixels))
             begin = self.start + band * self.rows * self.problem.geometry.stride[0] * self.planes.row_bytes // self.row_step
-            words = (made.bases[part] - begin) & _WRAP | made.masks[part] << OFFSET_BITS
+            words = base_words(made, part, begin)
             table[band, :len(words)] = words
         return table
 
     def table_data(self) -> np.ndarray:
         """Padding, entries and places of the lanes, uint8."""
         made, cfg = self.representation, self.cfg
-        offsets = made.group_offsets(self.problem.group or 0) - self.first_plane * made.strides.block
-        step = cfg.dot if self.by_word else 1
+        group, step = self.problem.group or 0, cfg.dot if self.by_word else 1
         if self.by_word:
-            whole = offsets.reshape(-1, cfg.dot)
+            whole = made.group_offsets(group).reshape(-1, cfg.dot)
             assert (whole - whole[:, :1] == np.arange(cfg.dot)).all(), "a word must lie together"
-        bits = np.full((len(offsets) // step, POSITIONS), NO_MASK_BIT, np.int64)
-        given = made.mask_bits[::step]
-        bits[:, :given.shape[1]] = np.where(given == ALWAYS, NO_MASK_BIT, given)
-        entries = offsets[::step] & _WRAP
-        for number in range(POSITIONS):
-            entries = entries | bits[:, number] << OFFSET_BITS + 4 * number
+        entries = entry_words(made, group, self.first_plane * made.strides.block)[::step]
         entries = np.tile(entries, self.problem.addends)
-        table = np.full(self.entry_count, entries[-1], np.int64)        # surplus elements have weights of zero
+        table = np.full(self.entry_count, entries[-1])      # surplus elements have weights of zero
         table[:len(entries)] = entries
         padding = np.full(ROW_BYTES, self.problem.zero_point & 0xFF, np.uint8)
         return np.concatenate([padding, table.astype("<u4").view(np.uint8), self.output.places().astype("<u4").view(np.uint8)])

@@ -19,11 +19,11 @@ from ..compiled.hardware import base_words, entry_words
 from ..compiled.representation import Representation, compile_convolution
 from ..isa.features import lacking
 from .kernel import Kernel
-from .parts.columns import round_up
 from .parts.fitting import Unfit
 from .parts.launch import Launch
+from .parts.offset_window import offset_lines
 from .parts.text import KernelText
-from .parts.tiling import MAX_SLICES
+from .parts.tiling import round_up
 from .problem import Operands, Problem
 
 __all__ = ["CHANNELS", "FORMS", "REPEATS", "TYPES", "ElementGatherKernel", "ElementGatherProblem"]
@@ -133,8 +133,7 @@ class ElementGatherKernel(Kernel):
         text(f"barrier.expect b0, {nbytes}", "umov ur2, 0", f"copy_block.shared.global ur2, ur0, {nbytes // BANK_BYTES}, b0",
              f"umov ur3, {self.padding}", "segment.shared.b8.d1 ur3, 0", "segment.global.b8.d1 ur7, ur1", "mov r0, %tid", "shl r1, r0, 2",
              "shl r3, r0, 4", f"mov r{FIRST_FACTOR_REGISTER}, 0", "barrier.wait b0", f"ld.b32 r4, ur3:r1:{self.bases_place}")
-        text(*(f"offsets.k{min(MAX_SLICES, words - word)} {word}, ur3:rf{FIRST_FACTOR_REGISTER}:{self.table + word * cfg.dot}"
-               for word in range(0, words, MAX_SLICES)))
+        text(*offset_lines(cfg, words, f"ur3:rf{FIRST_FACTOR_REGISTER}", self.table))
         text(f"umov ur6, {REPEATS}", "wait", "umov ur4, %cycle", "again:", *self._gathers(factors), "usub ur6, ur6, 1",
              "usetp.gt up0, ur6, 0", "@up0 bra again", "wait.thread", "umov ur5, %cycle", "usub ur5, ur5, ur4")
         size = GATHERED_BYTES * cfg.threads

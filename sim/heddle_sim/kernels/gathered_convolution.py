@@ -24,12 +24,13 @@ from heddle.errors import UsageError
 from heddle.isa.compiled_offsets import GATHERED_BYTES
 
 from ..compiled.geometry import Geometry
-from ..compiled.hardware import base_words, entry_words
+from ..compiled.hardware import base_words, check_masks, entry_words
 from ..compiled.layout import ImageLayout, ImageStrides
 from ..compiled.representation import Representation, compile_convolution
 from .kernel import Kernel
 from .parts.fitting import Unfit
 from .parts.launch import Launch
+from .parts.offset_window import offset_lines
 from .parts.text import KernelText
 from .parts.tiling import MAX_SLICES, round_up
 from .problem import Elements, Operands, Problem
@@ -104,6 +105,7 @@ class GatheredConvolutionKernel(Kernel):
         for holds, rule in rules:
             if not holds:
                 raise UsageError(f"{rule} for method \"gather\"")
+        check_masks(shape)
 
     def _place(self) -> None:
         """Shared memory: padding, entries, bases and the image, as they lie in global memory; filters; two staging areas."""
@@ -212,7 +214,7 @@ class GatheredConvolutionKernel(Kernel):
         return sum(value << bit for bit, value in enumerate(bits))
 
     def _prologue(self) -> None:
-        text, cfg = self.text, self.cfg
+        text = self.text
         first = self.sets * self.set        # registers behind the sums
         self.tid, self.lane, self.base_place, self.base = range(first, first + 4)
         for barrier, source, place, nbytes in ((_IMAGE, "x", 0, self.image_bytes), (_FILTERS, "w", self.b, self.filter_bytes)):
@@ -223,8 +225,7 @@ class GatheredConvolutionKernel(Kernel):
              *(f"    usetp.ne {name}, {{count}}, {{count}}" for name in ("up0", "up1", "up3", "up4")),
              f"    barrier.wait b{_IMAGE}")
         self._lanes()
-        text(*(f"    offsets.k{min(MAX_SLICES, self.fills - word)} {word}, ur{_LOCAL}:rf{self.places}:{self.table + word * cfg.dot}"
-               for word in range(0, self.fills, MAX_SLICES)))
+        text(*offset_lines(self.cfg, self.fills, f"ur{_LOCAL}:rf{self.places}", self.table))
         self._gather(False)
         text(f"    mul r{self.tid}, r{self.tid}, {self.row_bytes}", "    wait.matrix", f"    mov r{self.places}, r{self.tid}",
              f"    barrier.wait b{_FILTERS}")

@@ -67,6 +67,10 @@ def test_planes_of_many_pixels_are_gathered():
     assert fastest_method(found) == "gather" and found["gather"].cycles < 0.8 * found["compiled"].cycles
     assert expectations(cfg, layers["NHWC"])["gather"].why_not
     assert expectations(cfg.replace(gather_offsets=False), layers["NCHW"])["gather"].why_not
+    masked = CompiledConvolutionProblem(Geometry(1, (12, 12), 1, 1, (9, 9), ((4, 4), (4, 4)), (1, 1), (1, 1)), ImageLayout("NCHW"))
+    found = expectations(cfg, masked)       # a method that refuses to run is not expected to
+    assert found["gather"].why_not == found["compiled"].why_not
+    assert found["gather"].why_not == "padding must leave at most 12 filter positions that some pixel lacks, not 16"
 
 
 @pytest.mark.parametrize("changes, layer, options, message", [

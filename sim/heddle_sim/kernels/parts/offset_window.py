@@ -8,10 +8,16 @@ from heddle.config import Config
 
 from .tiling import MAX_SLICES
 
-__all__ = ["ENTRY_BYTES", "OffsetWindow"]
+__all__ = ["ENTRY_BYTES", "OffsetWindow", "offset_lines"]
 
 ENTRY_BYTES = 4
 _WORD, _DRAIN = 1.5, 18       # cycles of a word of a refill, and of a refill beside its words, as measured on ``base``
+
+
+def offset_lines(cfg: Config, words: int, address: str, start: int, place: int = 0) -> Iterator[str]:
+    """Lines that load ``words`` words of entries, ``start`` bytes behind ``address``, into the memory from its word ``place`` on."""
+    for word in range(0, words, MAX_SLICES):
+        yield f"    offsets.k{min(MAX_SLICES, words - word)} {place + word}, {address}:{start + word * cfg.dot}"
 
 
 class OffsetWindow:
@@ -63,6 +69,4 @@ class OffsetWindow:
     def lines(self, first: int, count: int, address: str, start: int) -> Iterator[str]:
         """Lines that load ``count`` entries; the list begins ``start`` bytes behind ``address``."""
         words, place = ENTRY_BYTES * count // self.cfg.dot, ENTRY_BYTES * self.place(first) // self.cfg.dot
-        for word in range(0, words, MAX_SLICES):
-            yield (f"    offsets.k{min(MAX_SLICES, words - word)} {place + word}, "
-                   f"{address}:{start + ENTRY_BYTES * first + word * self.cfg.dot}")
+        return offset_lines(self.cfg, words, address, start + ENTRY_BYTES * first, place)
