@@ -47,8 +47,41 @@ def _listed(matrix: Compressed) -> tuple[np.ndarray, np.ndarray]:
     return np.append(matrix.indptr[rows], matrix.indptr[-1]).astype(np.int32), rows.astype(np.int32)
 
 
+class _DoublyCompressed:
+    """What ``DCSR`` and ``DCSC`` share; ``by_columns``: their pointers stand for columns."""
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    data: np.ndarray
+    shape: tuple[int, int]
+    by_columns: ClassVar[bool]
+
+    def __post_init__(self) -> None:
+        """Checks the arrays; lists that were given become arrays."""
+        self._all_lines("", None)
+        for name in ("indptr", Naming(by_columns=self.by_columns).lines, "indices"):
+            if isinstance(getattr(self, name), (list, tuple)):
+                object.__setattr__(self, name, index_array(name, getattr(self, name)))
+        object.__setattr__(self, "data", value_array("data", self.data))
+        object.__setattr__(self, "shape", check_shape("shape", self.shape))
+
+    @property
+    def nnz(self) -> int:
+        return len(self.indices)
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.data.dtype
+
+    def _all_lines(self, name: str, types: tuple[type, ...] | None) -> Compressed:
+        """All rows (or columns), those without elements too, sorted and checked."""
+        naming = Naming(name, self.by_columns)
+        listed, short = _checked(naming, self.indptr, getattr(self, naming.lines), self.indices, self.data, self.shape, types)
+        return _spread(listed, short, self.shape[self.by_columns])
+
+
 @dataclass(frozen=True, eq=False)
-class DCSR:
+class DCSR(_DoublyCompressed):
     """Doubly compressed sparse rows.
 
     Parameters
@@ -73,10 +106,7 @@ class DCSR:
     data: np.ndarray = field(repr=False)
     shape: tuple[int, int]
     format: ClassVar[str] = "dcsr"
-
-    def __post_init__(self) -> None:
-        _checked(Naming(), self.indptr, self.rows, self.indices, self.data, self.shape, None)
-        _as_arrays(self, "rows")
+    by_columns: ClassVar[bool] = False
 
     @classmethod
     def of(cls, matrix: Compressed) -> Self:
@@ -84,18 +114,9 @@ class DCSR:
         indptr, rows = _listed(matrix)
         return cls(indptr, rows, matrix.indices, matrix.data, matrix.shape)
 
-    @property
-    def nnz(self) -> int:
-        return len(self.indices)
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self.data.dtype
-
     def compressed(self, name: str = "", types: tuple[type, ...] | None = VALUES) -> Compressed:
         """Compressed rows, sorted and checked. ``name``: of the parameter, for errors. ``types``: of the values; ``None`` for any."""
-        listed, short = _checked(Naming(name), self.indptr, self.rows, self.indices, self.data, self.shape, types)
-        return _spread(listed, short, self.shape[0])
+        return self._all_lines(name, types)
 
     def toarray(self) -> np.ndarray:
         """The matrix with its zeros."""
@@ -103,7 +124,7 @@ class DCSR:
 
 
 @dataclass(frozen=True, eq=False)
-class DCSC:
+class DCSC(_DoublyCompressed):
     """Doubly compressed sparse columns: ``DCSR`` with rows and columns exchanged.
 
     Parameters
@@ -128,10 +149,7 @@ class DCSC:
     data: np.ndarray = field(repr=False)
     shape: tuple[int, int]
     format: ClassVar[str] = "dcsc"
-
-    def __post_init__(self) -> None:
-        _checked(Naming(by_columns=True), self.indptr, self.columns, self.indices, self.data, self.shape, None)
-        _as_arrays(self, "columns")
+    by_columns: ClassVar[bool] = True
 
     @classmethod
     def of(cls, matrix: Compressed) -> Self:
@@ -140,28 +158,10 @@ class DCSC:
         indptr, columns = _listed(turned)
         return cls(indptr, columns, turned.indices, turned.data, matrix.shape)
 
-    @property
-    def nnz(self) -> int:
-        return len(self.indices)
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self.data.dtype
-
     def compressed_columns(self, name: str = "", types: tuple[type, ...] | None = VALUES) -> Compressed:
         """Compressed columns, which are the compressed rows of the transpose, sorted and checked. Parameters as of ``DCSR``."""
-        listed, short = _checked(Naming(name, True), self.indptr, self.columns, self.indices, self.data, self.shape, types)
-        return _spread(listed, short, self.shape[1])
+        return self._all_lines(name, types)
 
     def toarray(self) -> np.ndarray:
         """The matrix with its zeros."""
         return self.compressed_columns(types=None).dense().T
-
-
-def _as_arrays(matrix: DCSR | DCSC, lines: str) -> None:
-    """Lists that were given become arrays."""
-    for name in ("indptr", lines, "indices"):
-        if isinstance(getattr(matrix, name), (list, tuple)):
-            object.__setattr__(matrix, name, index_array(name, getattr(matrix, name)))
-    object.__setattr__(matrix, "data", value_array("data", matrix.data))
-    object.__setattr__(matrix, "shape", check_shape("shape", matrix.shape))
