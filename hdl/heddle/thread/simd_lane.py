@@ -362,21 +362,23 @@ class SlotResult(Component):
         return Mux(store.size == ElementSize.LINE, value, Cat(low, high, low, high))
 
     def _part(self, m, part, value):
-        """Memory of a 32-bit part of the entries, with ``gather_offsets`` of each of its bytes; returns its value for ``read.entry``."""
-        enable, entry = self.store.enable & self.store.words[part], self.read.entry
-        if not self.cfg.gather_offsets:
-            return self._entries(m, f"words_{part}", enable, value, entry)
-        return Cat(self._entries(m, f"bytes_{part}_{byte}", enable & self.store.bytes[byte], value.word_select(byte, 8), entry)
-                   for byte in range(4))
+        """Memory of a 32-bit part of the entries, whose bytes gathers write one by one; returns its value for ``read.entry``."""
+        enable = self.store.enable & self.store.words[part]
+        if self.cfg.gather_offsets:
+            enable = Mux(enable, self.store.bytes, 0)
+        return self._entries(m, f"words_{part}", enable, value, self.read.entry)
 
     def _entries(self, m, name, enable, value, entry):
-        """Memory of one part of the entries; returns its value for ``entry``, with one group also in the cycle of its write."""
+        """Memory of one part of the entries; a bit of ``enable`` writes an equal share of ``value``. Returns the value for ``entry``, with
+        one group also in the cycle of its write."""
         m.submodules[name] = entries = Memory(shape=len(value), depth=2 * self.cfg.thread_groups, init=[])
-        write, read = entries.write_port(), entries.read_port(domain="comb")
+        share = len(value) // len(enable)
+        write, read = entries.write_port(granularity=share), entries.read_port(domain="comb")
         m.d.comb += [write.addr.eq(self.store.entry), write.en.eq(enable), write.data.eq(value), read.addr.eq(entry)]
         if self.cfg.thread_groups > 1:
             return read.data
-        return Mux(enable & (self.store.entry == entry), value, read.data)
+        return Cat(Mux(written & (self.store.entry == entry), value.word_select(number, share), read.data.word_select(number, share))
+                   for number, written in enumerate(enable))
 
     def _selection(self, offset):
         """Byte, half, word and pair of words of an entry."""

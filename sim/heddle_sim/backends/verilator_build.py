@@ -39,7 +39,6 @@ VERILATOR_FLAGS = [
     "30000",
     "--output-split-cfuncs",
     "3000",
-    "-fno-dfg-scoped",      # this pass takes minutes for the byte memories of gathers, all others together half a minute
 ]
 # Hidden, locally bound symbols: several devices live in one process, each with its own Vheddle.
 COMPILER_FLAGS = [

@@ -33,7 +33,7 @@ SIMULATORS = ("icarus", "verilator")
 BUILD_ARGUMENTS = {
     "icarus": [],
     "verilator": ["--no-timing", "--no-assert", "-O3", "--x-initial", "unique", "--x-assign", "unique", "-Wno-fatal", "-Wno-lint",
-                  "-Wno-style", "-fno-dfg-scoped"],         # as of devices
+                  "-Wno-style"],
 }
 # A bench spends its time in Python: without optimisation the build takes half of the time, and the run as long.
 SHORT_BUILD = {"icarus": [], "verilator": ["-MAKEFLAGS", "OPT_FAST=-O0"]}
