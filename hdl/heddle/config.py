@@ -20,6 +20,7 @@ from .parameters.matrix import MatrixGroup
 from .parameters.memory import MemoryGroup
 from .parameters.rnn import RnnGroup
 from .parameters.slices import SlicesGroup
+from .parameters.sparse import SparseGroup
 from .parameters.thread import ThreadGroup
 from .parameters.tmau import TmauGroup
 
@@ -33,7 +34,7 @@ _NAME = re.compile(rf"\w[\w.-]{{0,{NAME_LENGTH - 1}}}")        # one part of a p
 # The tables of a configuration.
 GROUPS: dict[str, type[Parameters]] = {"core": CoreGroup, "front_end": FrontEndGroup, "thread": ThreadGroup, "matrix": MatrixGroup,
                                        "memory": MemoryGroup, "tmau": TmauGroup, "l2": L2Group, "rnn": RnnGroup,
-                                       "slices": SlicesGroup}
+                                       "sparse": SparseGroup, "slices": SlicesGroup}
 _KEYS = {table: tuple(inspect.get_annotations(group)) for table, group in GROUPS.items()}       # parameters of each table
 _TABLES = {key: table for table, keys in _KEYS.items() for key in keys}
 
@@ -90,6 +91,8 @@ class Config(DerivedParameters):
         L2 cache of the device and reductions in it: ``L2Group``.
     rnn : mapping or bool
         Recurrent engine: ``RnnGroup``; a bool is its parameter ``rnn``.
+    sparse : mapping or bool
+        Sparse engine: ``SparseGroup``; a bool is its parameter ``sparse``.
     slices : mapping
         Register slices: ``SlicesGroup``.
 

@@ -8,11 +8,13 @@ from ..isa.encoding import Space
 from ..isa.error_codes import ErrorCode
 from ..lib.swizzle import swizzle_bits
 from .control import UniformStream
+from .layouts import PC_BITS
 
-__all__ = ["BarrierOpenPort", "BarrierPort", "BarrierQueryPort", "RecurrentPort", "SegmentReadPort", "SegmentStream", "StoreGroupPort",
+__all__ = ["BarrierOpenPort", "BarrierPort", "BarrierQueryPort", "RecurrentPort", "SegmentReadPort", "SegmentStream", "SparsePort", "StoreGroupPort",
            "ThreadMaskPort", "UniformReadPort", "UniformWritePort", "UnitStatusPort", "WaitPort", "recurrent_error_layout",
-           "segment_layout", "segment_write_layout"]
+           "segment_layout", "segment_write_layout", "sparse_start_layout"]
 
+SPARSE_JOBS = 4         # jobs of the sparse engine that are started and not done, at most
 EXPECTED_BITS = 32      # of the bytes of a ``barrier.expect``
 
 
@@ -184,6 +186,23 @@ def RecurrentPort():
         Error of the run, one cycle after its end.
     """
     return Signature({"start": Out(1), "address": Out(32), "busy": In(1), "error": In(recurrent_error_layout)})
+
+
+# Start of a job of the sparse engine: its address in shared memory, and the instruction that starts it, for errors.
+sparse_start_layout = data.StructLayout({"address": 32, "pc": PC_BITS})
+
+
+def SparsePort():
+    """Jobs of the sparse engine, seen from the issue stage.
+
+    *Ports*:
+    job : Out(stream.Signature(sparse_start_layout))
+        Jobs to do, in order. ``ready`` does not depend on ``valid``.
+    left : In(range(SPARSE_JOBS + 1))
+        Jobs that were taken and are not done; a job counts from the cycle after its transfer. A job is done when its results are in shared
+        memory or in the factor register files.
+    """
+    return Signature({"job": Out(stream.Signature(sparse_start_layout)), "left": In(range(SPARSE_JOBS + 1))})
 
 
 def WaitPort():

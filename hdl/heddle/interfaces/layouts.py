@@ -269,8 +269,12 @@ def RegisterPort(cfg):
     read_tap : Out(2)
         With ``cfg.rnn``: 0 reads the register; 1 to 3 read the accumulator of that CAT tap, of number ``read_number`` modulo
         ``rnn_tap_registers``. Only the recurrent engine writes those accumulators.
+    read_taps : Out(1)
+        With ``cfg.sparse``: requests product register ``read_number``, below 16, and the accumulators of CAT taps 1 to 3 with this number.
     read_grant : In(1)
         Grants the read; combinational.
+    read_sums : In(32).array(slots, 4)
+        With ``cfg.sparse``: for a read with ``read_taps`` taps 0 to 3 of each slot, beside ``read_data``; undefined for other reads.
     read_data : In(32).array(slots)
         The registers, for one cycle.
     read_second : In(32).array(slots)
@@ -308,6 +312,7 @@ def RegisterPort(cfg):
         **({"read_tap": Out(2)} if cfg.rnn else {}),
         "read_grant": In(1),
         "read_data": In(32).array(slots),
+        **({"read_taps": Out(1), "read_sums": In(32).array(slots, 4)} if cfg.sparse else {}),
         **({"read_second": In(32).array(slots)} if cfg.register_pairs else {}),
         "return_data": Out(cfg.word_bits).array(slots),
         "return_lanes": Out(cfg.threads),

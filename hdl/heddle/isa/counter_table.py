@@ -2,14 +2,14 @@
 
 from ..constants import BANKS
 
-__all__ = ["BREAKDOWN", "COUNTERS", "ISSUE_EVENTS", "LEVEL2_EVENTS", "MATRIX_EVENTS", "RNN_EVENTS", "THREAD_EVENTS", "TMAU_EVENTS",
+__all__ = ["BREAKDOWN", "COUNTERS", "ISSUE_EVENTS", "LEVEL2_EVENTS", "MATRIX_EVENTS", "RNN_EVENTS", "SPARSE_EVENTS", "THREAD_EVENTS", "TMAU_EVENTS",
            "absent_counters", "most_in_a_cycle"]
 
 # Exclusive reasons, one per cycle of a run, in order of priority; their counters add up to the cycles [architecture: breakdown].
 # With several cores: the reasons of core 0.
 BREAKDOWN = {
-    "matrix": "a step of the matrix unit or of the engine for recurrent networks entered the lanes",
-    "matrix_wait": "one of the two had work but no step could start (pipeline start, bank conflicts, hidden vectors on their way)",
+    "matrix": "a step of the matrix unit or of an engine entered the lanes",
+    "matrix_wait": "one of them had work but no step could start (pipeline start, bank conflicts, hidden vectors on their way)",
     "copy_wait": "the program waited for copies (barrier.wait, wait.copy)",
     "thread": "the program waited for thread instructions (tokens, a full queue, wait.thread)",
     "drain": "the program had ended and writes were still on their way",
@@ -44,6 +44,10 @@ COUNTERS = {
     "rnn_steps": "steps of the engine for recurrent networks that entered the lanes",
     "rnn_waits": "cycles of its runs without a step",
     "rnn_skipped": "columns of zeros that it left out",
+    "sparse_steps": "steps of the sparse engine that entered the lanes",
+    "sparse_halves": "of these, steps with one non-zero where a step has room for two",
+    "sparse_loads": "cycles in which it wrote to the factor register files",
+    "sparse_waits": "cycles of its runs without a step and without such a write",
 }
 # Events that a unit tells by itself.
 ISSUE_EVENTS = ("instructions", "token_stalls", "queue_stalls", "barrier_stalls")
@@ -51,12 +55,14 @@ MATRIX_EVENTS = ("matrix_steps", "matrix_blocks", "matrix_bank_conflicts", "matr
 THREAD_EVENTS = ("register_stalls", "thread_bank_conflicts", "multiply_stalls", "thread_shared_cycles")
 TMAU_EVENTS = ("copy_bank_conflicts",)
 RNN_EVENTS = ("rnn_steps", "rnn_waits", "rnn_skipped")
+SPARSE_EVENTS = tuple(name for name in COUNTERS if name.startswith("sparse_"))
 LEVEL2_EVENTS = tuple(name for name in COUNTERS if name.startswith("level2_"))
 
 
 def absent_counters(cfg):
     """Counters that remain zero because their events do not exist in the configuration."""
-    return (() if cfg.tensors else ("copy_start_cycles",)) + (() if cfg.l2_kib else LEVEL2_EVENTS) + (() if cfg.rnn else RNN_EVENTS)
+    return (() if cfg.tensors else ("copy_start_cycles",)) + (() if cfg.l2_kib else LEVEL2_EVENTS) + (() if cfg.rnn else RNN_EVENTS) + (
+        () if cfg.sparse else SPARSE_EVENTS)
 
 
 def most_in_a_cycle(name):

@@ -32,6 +32,9 @@ class ErrorCode(enum.Enum, shape=7):
     BARRIER_EXPECT = 17
     PANEL_RANGE = 18
     OFFSET_RANGE = 19
+    SPARSE_JOB = 20
+    SPARSE_POINTER = 21
+    SPARSE_INDEX = 22
 
     # A descriptor or a request of a tensor copy violates a rule; in the order of the checks.
     TENSOR_DESCRIPTOR_ADDRESS = 32

@@ -29,6 +29,11 @@ _MESSAGES = {
     ErrorCode.WAIT_TIMEOUT: "a wait took longer than the limit of waits (barrier, number of groups or mask of units: {operand})",
     ErrorCode.RECURRENT_IMAGE: "an image of recurrent layers must have tasks, sweeps and contexts, no more than the engine, vectors "
                                "that fit its memory and sums that fit its lanes (address of the image: {operand:#x})",
+    ErrorCode.SPARSE_JOB: "a job of the sparse engine must have at least 1 row, rows of B that its panel holds, and aligned addresses "
+                          "(address of the job: {operand:#x})",
+    ErrorCode.SPARSE_POINTER: "row pointers of a sparse matrix must not fall, and must not lie before the first element of their job "
+                              "(row of the job: {operand})",
+    ErrorCode.SPARSE_INDEX: "column indices of a sparse matrix must be below the rows of the panel (row of the job and index: {operand:#x})",
     ErrorCode.MULTICAST_MASK: "mask of a multicast must name at least one core, and cores that exist, not {operand:#x}",
 }
 _ADDRESSES = {"descriptor", "address", "shared_address"}

@@ -6,8 +6,8 @@ from ..constants import BANK_BYTES
 from .front_end import FrontEndGroup
 from .l2 import L2Group
 from .matrix import MatrixGroup
-from .rnn import RnnGroup
 from .slices import SlicesGroup
+from .sparse import SparseGroup
 from .thread import ThreadGroup
 from .tmau import TmauGroup
 
@@ -15,7 +15,7 @@ __all__ = ["DerivedParameters"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class DerivedParameters(SlicesGroup, RnnGroup, L2Group, TmauGroup, MatrixGroup, ThreadGroup, FrontEndGroup):
+class DerivedParameters(SlicesGroup, SparseGroup, L2Group, TmauGroup, MatrixGroup, ThreadGroup, FrontEndGroup):
     """All groups together, and the derived parameters that follow from several of them. Units take these as values."""
 
     @property

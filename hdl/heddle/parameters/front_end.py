@@ -53,3 +53,4 @@ class FrontEndParameters(FrontEndGroup):
     prefetches: bool
     reductions: bool
     rnn: bool
+    sparse: bool

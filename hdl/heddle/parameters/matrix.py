@@ -96,12 +96,13 @@ class MatrixGroup(ThreadGroup):
 
 @dataclass(frozen=True, kw_only=True)
 class DatapathParameters(MatrixGroup):
-    """What the PEs take: core, thread groups and formats, and what the recurrent engine adds to a PE."""
+    """What the PEs take: core, thread groups and formats, and what the engines add to a PE."""
 
     element_bits: int
     engine_element_bits: int
     rnn: bool
     rnn_tap_registers: int
+    sparse: bool
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -101,6 +101,7 @@ class ThreadParameters(ThreadGroup, MemoryGroup):
     l2_kib: int
     reductions: bool
     rnn: bool
+    sparse: bool
     compiled_offsets: int
     offset_words: int
     gather_offsets: bool
