@@ -17,15 +17,27 @@ from .memory.barriers import Barriers
 from .memory.global_arbiter import GlobalArbiter
 from .memory.shared_memory import SharedMemory
 from .rnn.engine import RecurrentEngine
+from .sparse.engine import SparseEngine
 from .thread.unit import ThreadUnit
 from .tmau.layouts import multicast_beat_layout
 from .tmau.row_expander import RowExpander
 from .tmau.unit import Tmau
 
-__all__ = ["Core", "CORE_EVENTS", "ERROR_SOURCES"]
+__all__ = ["Core", "CORE_EVENTS", "error_sources"]
 
-ERROR_SOURCES = ("thread", "matrix", "copy", "front")
 CORE_EVENTS = tuple(name for name in COUNTERS if not name.startswith(("read_", "write_", "level2_")))
+
+
+def error_sources(cfg):
+    """Units of a core that report errors, by name."""
+    return ("thread", "matrix", "copy", "front", *["sparse"] * cfg.sparse)
+
+
+def _leaves(value):
+    """Signals of a member of an interface, of every dimension."""
+    if isinstance(value, (list, tuple)):
+        return [leaf for each in value for leaf in _leaves(each)]
+    return [Value.cast(value)]
 
 
 class _Units(NamedTuple):
@@ -38,14 +50,15 @@ class _Units(NamedTuple):
     rows: RowExpander
     barriers: Barriers
     engine: RecurrentEngine | None
+    sparse: SparseEngine | None
 
 
 class Core(Component):
-    """Core: executes one program with its SIMD lanes, matrix unit, TMAU and, with ``cfg.rnn``, recurrent engine on its own shared
-    memory.
+    """Core: executes one program with its SIMD lanes, matrix unit, TMAU and, with ``cfg.rnn`` and ``cfg.sparse``, recurrent and
+    sparse engine on its own shared memory.
 
-    The bank arbiters grant reads in the order matrix unit, thread unit, TMAU, recurrent engine. Writes are granted in the order TMAU,
-    thread unit, recurrent engine; with ``cfg.shared_writes`` 1 the thread unit precedes the TMAU. Thread unit and TMAU share the global
+    The bank arbiters grant reads in the order matrix unit, thread unit, sparse engine, TMAU, recurrent engine. Writes are granted in the
+    order TMAU, thread unit, recurrent engine, sparse engine; with ``cfg.shared_writes`` 1 the thread unit precedes the TMAU. Thread unit and TMAU share the global
     port round robin.
 
     Parameters
@@ -75,8 +88,8 @@ class Core(Component):
         The core sends no further multicast beat: its program has ended or waits at a barrier. Only with ``cfg.multicast``.
     peers_settled : In(1)
         All other cores are ``settled``. Only with ``cfg.multicast``.
-    o_error : Out(ErrorStream()).array(len(ERROR_SOURCES))
-        Errors of the units, in the order of ``ERROR_SOURCES``.
+    o_error : Out(ErrorStream()).array(len(error_sources(cfg)))
+        Errors of the units, in the order of ``error_sources``.
     global_port : Out(GlobalPort(cfg, cfg.axi_id_bits))
         Port to global memory; the client number is the top bit of the tag.
     addressed : In(1)
@@ -108,7 +121,7 @@ class Core(Component):
             **({"o_multicast": Out(stream.Signature(multicast_beat_layout(cfg))),
                 "i_multicast": In(stream.Signature(multicast_beat_layout(cfg))), "multicast_pending": In(1),
                 "settled": Out(1), "peers_settled": In(1)} if cfg.multicast else {}),
-            "o_error": Out(ErrorStream()).array(len(ERROR_SOURCES)),
+            "o_error": Out(ErrorStream()).array(len(error_sources(cfg))),
             "global_port": Out(GlobalPort(cfg, cfg.axi_id_bits)),
             "addressed": In(1),
             "events": Out(EventPort(CORE_EVENTS)), "reasons": Out(ReasonPort()),
@@ -123,7 +136,8 @@ class Core(Component):
         m.submodules.tmau = copy = Tmau(cfg)
         m.submodules.rows = rows = RowExpander()
         m.submodules.barriers = barriers = Barriers(cfg)
-        m.submodules.shared_memory = shared = SharedMemory(cfg, readers=3 + cfg.rnn, writers=2 + cfg.rnn)
+        m.submodules.shared_memory = shared = SharedMemory(cfg, readers=3 + cfg.rnn + cfg.sparse,
+                                                              writers=2 + cfg.rnn + cfg.sparse)
         m.submodules.arbiter = arbiter = GlobalArbiter(cfg)
 
         connect(m, flipped(self.i_program), front.i_program)
@@ -139,21 +153,29 @@ class Core(Component):
                 copy.clear.eq(self.run.start), copy.commit.eq(groups.commit), groups.rows_busy.eq(rows.busy),
                 groups.pending.eq(copy.groups_pending), groups.unread.eq(copy.groups_unread),
             ]
-        for source, sink in zip((thread, matrix, copy, front), self.o_error):
+        sparse = None
+        if cfg.sparse:
+            m.submodules.sparse_engine = sparse = SparseEngine(cfg)
+            connect(m, front.sparse, sparse.run)
+        for source, sink in zip((thread, matrix, copy, front, *[sparse] * cfg.sparse), self.o_error, strict=True):
             if source is front and cfg.far_registers:
                 m.d.sync += [sink.valid.eq(source.o_error.valid), sink.payload.eq(source.o_error.payload)]
             else:
                 connect(m, source.o_error, flipped(sink))
-        engine = self._recurrent(m, front, thread, matrix) if cfg.rnn else None
-        if not cfg.rnn:
+        engine = self._recurrent(m, front, matrix) if cfg.rnn else None
+        if cfg.rnn:
+            self._lend(m, thread, matrix, engine, sparse)
+        else:
             connect(m, thread.registers, matrix.registers)
         if cfg.gather_offsets:
             connect(m, matrix.offset_write, thread.offset_write)
-        for requester, port in zip((matrix.bank, thread.bank_read, copy.bank_read, *([engine.bank_read] if engine else [])), shared.read):
+        of_sparse, of_engine = ([sparse] if sparse else []), ([engine] if engine else [])
+        readers = (matrix.bank, *(unit.bank_read for unit in (thread, *of_sparse, copy, *of_engine)))
+        for requester, port in zip(readers, shared.read, strict=True):
             connect(m, requester, port)
         # The AXI bus should not wait for threads. With one write bus, however, TMAU first would block threads for a whole copy.
         writers = (copy.bank_write, thread.bank_write) if cfg.shared_writes > 1 else (thread.bank_write, copy.bank_write)
-        for requester, port in zip((*writers, *([engine.bank_write] if engine else [])), shared.write):
+        for requester, port in zip((*writers, *(unit.bank_write for unit in (*of_engine, *of_sparse))), shared.write, strict=True):
             connect(m, requester, port)
         for client, port in zip((thread.global_port, copy.global_port), arbiter.i_client):
             connect(m, client, port)
@@ -161,33 +183,48 @@ class Core(Component):
         connect(m, copy.o_arrival, barriers.arrive)
         connect(m, front.barriers, barriers.issue)
 
-        units = _Units(front, thread, matrix, copy, rows, barriers, engine)
+        units = _Units(front, thread, matrix, copy, rows, barriers, engine, sparse)
         self._control(m, units)
         self._observe(m, units)
         if cfg.tensors:
             self._copy_start(m, copy)
         return m
 
-    def _recurrent(self, m, front, thread, matrix):
-        """The recurrent engine: while busy it uses the SIMD lanes and the register port of the thread unit."""
+    def _recurrent(self, m, front, matrix):
         m.submodules.recurrent_engine = engine = RecurrentEngine(self.cfg)
         connect(m, front.recurrent, engine.run)
-        connect(m, engine.pe, matrix.engine)
-        m.d.comb += [
-            engine.stop.eq(self.run.stop), matrix.engine_active.eq(engine.run.busy),
-            *(value.eq(read) for value, read in zip(engine.sums.data, matrix.registers.read_data, strict=True)),
-        ]
-        sums = engine.sums
-        own = {"read": sums.enable, "read_number": sums.register, "read_group": sums.group, "read_tap": sums.tap}
-        for name, member in matrix.registers.signature.members.items():
-            of_thread, of_lanes = getattr(thread.registers, name), getattr(matrix.registers, name)
-            pairs = zip(of_thread, of_lanes) if member.dimensions else ((of_thread, of_lanes),)
-            for thread_side, lane_side in pairs:
-                if member.flow == Out:      # direction seen from the lanes: an output of the lanes
-                    m.d.comb += thread_side.eq(lane_side)
-                else:
-                    m.d.comb += lane_side.eq(Mux(engine.run.busy, own[name], thread_side) if name in own else thread_side)
+        m.d.comb += [engine.stop.eq(self.run.stop),
+                     *(value.eq(read) for value, read in zip(engine.sums.data, matrix.registers.read_data, strict=True))]
         return engine
+
+    def _lend(self, m, thread, matrix, engine, sparse):
+        """PE array and register port belong to the engine that is busy, else to the matrix and the thread unit."""
+        sums, lanes = engine.sums, matrix.registers
+        borrowers = [(engine.run.busy, {"read": sums.enable, "read_number": sums.register, "read_group": sums.group,
+                                        "read_tap": sums.tap})]
+        steps = [engine.pe]
+        if sparse:
+            own = sparse.registers.signature.members
+            borrowers.append((sparse.busy, {name: getattr(sparse.registers, name) for name in own if own[name].flow == Out}))
+            steps.append(sparse.pe)
+            connect(m, sparse.reads, matrix.sparse_reads)
+            m.d.comb += [sparse.stop.eq(self.run.stop), *(
+                inner.eq(outer) for name in own if own[name].flow == In
+                for inner, outer in zip(_leaves(getattr(sparse.registers, name)), _leaves(getattr(lanes, name)), strict=True))]
+        m.d.comb += matrix.engine_active.eq(Cat(busy for busy, _ in borrowers).any())
+        for name in matrix.engine.signature.members:
+            of_first, *of_others = (_leaves(getattr(pe, name)) for pe in steps)
+            for target, value, *others in zip(_leaves(getattr(matrix.engine, name)), of_first, *of_others, strict=True):
+                m.d.comb += target.eq(Mux(sparse.busy, others[0], value) if others else value)
+        for name, member in lanes.signature.members.items():
+            of_thread, of_lanes = _leaves(getattr(thread.registers, name)), _leaves(getattr(lanes, name))
+            if member.flow == Out:      # direction seen from the lanes: an output of the lanes
+                m.d.comb += [thread_side.eq(lane_side) for thread_side, lane_side in zip(of_thread, of_lanes, strict=True)]
+                continue
+            for busy, of_engine in borrowers:
+                if name in of_engine:
+                    of_thread = [Mux(busy, value, other) for value, other in zip(_leaves(of_engine[name]), of_thread, strict=True)]
+            m.d.comb += [lane_side.eq(thread_side) for thread_side, lane_side in zip(of_thread, of_lanes, strict=True)]
 
     def _sizes(self, m, rows, copy, barriers):
         """Operations of the TMAU, and their sizes for the barriers, one cycle later.
@@ -215,7 +252,7 @@ class Core(Component):
 
     def _control(self, m, units):
         """Starts and stops the units; tells the front end what they have completed, and the barriers what the front end issues."""
-        front, thread, matrix, copy, rows, barriers, engine = units
+        front, thread, matrix, copy, rows, barriers, engine, sparse = units
         copying = copy.busy | rows.busy | (self.multicast_pending if self.cfg.multicast else 0)
         start, stop, pending = self.run.start, self.run.stop, thread.writes_pending
         matrix_stop = stop
@@ -248,19 +285,20 @@ class Core(Component):
             barriers.clear.eq(start),
             self.run.ended.eq(front.ended), self.run.pc.eq(front.pc),
             self.run.idle.eq(~(front.active | thread.busy | thread.writes_pending | matrix.busy | copying
-                               | (engine.run.busy if engine else 0))
+                               | (engine.run.busy if engine else 0) | (sparse.busy if sparse else 0))
                          & front.tokens_empty),
         ]
 
     def _observe(self, m, units):
         """Events and reasons of the units for the performance counters."""
-        front, thread, matrix, copy, _, _, engine = units
-        for unit in (front, thread, matrix, copy, *([engine] if engine else [])):
+        front, thread, matrix, copy, _, _, engine, sparse = units
+        engines = [unit for unit in (engine, sparse) if unit]
+        for unit in (front, thread, matrix, copy, *engines):
             connect_members(m, unit.events, flipped(self.events), unit.events.signature.members)
         m.d.comb += [
             self.events.matrix_instructions.eq(matrix.done), self.events.thread_instructions.eq(thread.done),
-            self.reasons.matrix.eq(matrix.events.matrix_steps | (engine.pe.step.step if engine else 0)),
-            self.reasons.matrix_wait.eq(matrix.active | (engine.run.busy if engine else 0)),
+            self.reasons.matrix.eq(Cat(matrix.events.matrix_steps, *(unit.pe.step.step for unit in engines)).any()),
+            self.reasons.matrix_wait.eq(Cat(matrix.active, *([engine.run.busy] if engine else []), *([sparse.busy] if sparse else [])).any()),
             self.reasons.copy_wait.eq(front.waiting.copy), self.reasons.thread.eq(front.waiting.thread),
             self.reasons.drain.eq(front.ended),
         ]

@@ -9,7 +9,7 @@ from .control.axi_lite import AxiLite, axi_lite_members
 from .control.control_registers import ControlRegisters
 from .control.performance_counters import PerformanceCounters
 from .control.run_control import RunControl
-from .core import CORE_EVENTS, ERROR_SOURCES, Core
+from .core import CORE_EVENTS, Core, error_sources
 from .interfaces.control import REASONS
 from .isa.counter_table import LEVEL2_EVENTS, absent_counters
 from .l2.unit import L2
@@ -76,7 +76,7 @@ class Top(Component):
         cfg = self.cfg
         m.submodules.axi_lite = lite = AxiLite()
         m.submodules.registers = registers = ControlRegisters(cfg)
-        m.submodules.run = run = RunControl(len(ERROR_SOURCES), cfg.cores)
+        m.submodules.run = run = RunControl(len(error_sources(cfg)), cfg.cores)
         m.submodules.counters = counters = PerformanceCounters(cfg.cores, absent_counters(cfg))
         m.submodules.l2 = level2 = L2(cfg)
         cores, masters = self._cores(m)
@@ -135,7 +135,7 @@ class Top(Component):
             if self.cfg.wait_timeout:
                 m.d.comb += core.wait_timeout.eq(registers.wait_timeout)
             for source, error in enumerate(core.o_error):
-                connect(m, error, run.i_error[number * len(ERROR_SOURCES) + source])
+                connect(m, error, run.i_error[number * len(core.o_error) + source])
 
     def _count(self, m, counters, run, units):
         """Events of all cores, and the cycle breakdown of core 0."""

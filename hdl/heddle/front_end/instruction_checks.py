@@ -265,6 +265,9 @@ class InstructionChecks(Component):
     def _rule_recurrent(self, field):
         return Const(int(self.cfg.rnn))
 
+    def _rule_sparse(self, field):
+        return Const(int(self.cfg.sparse))
+
     def _rule_tensors(self, field):
         return Const(int(self.cfg.tensors))
 

@@ -10,6 +10,7 @@ from ..interfaces.front_end import (
     BarrierPort,
     BarrierQueryPort,
     RecurrentPort,
+    SparsePort,
     StoreGroupPort,
     UniformWritePort,
     UnitStatusPort,
@@ -100,6 +101,8 @@ class Issue(Component):
         With ``multicast``: ``settled`` of every other core.
     recurrent : Out(RecurrentPort())
         With ``rnn``: runs of the recurrent engine.
+    sparse : Out(SparsePort())
+        With ``sparse``: jobs of the sparse engine. Operations of the thread and the matrix unit wait while one is not done.
     events : Out(EventPort(("instructions", "queue_stalls", "barrier_stalls")))
         A legal instruction leaves issue; the copy at issue waits for its unit; a ``barrier.wait`` waits.
     waiting : Out(WaitPort())
@@ -138,6 +141,10 @@ class Issue(Component):
 
         always = Cat(self._uniform_predicates, 1)
         for_queue = instruction.for_thread | instruction.for_matrix
+        if self.cfg.sparse:
+            held = Signal()                 # a job of the sparse engine is not done
+            m.d.sync += held.eq(self.sparse.left != 0)
+            for_queue &= ~held
         m.d.comb += [
             self._guarded.eq(always.bit_select(word.guard, 1) ^ word.guard_negate),
             self._execute.eq(self.i.valid & self.active & instruction.legal),
@@ -204,8 +211,8 @@ class Issue(Component):
         connect(m, flipped(self.units), waits.units)
         connect_members(m, waits.barriers, flipped(self.barriers), BarrierQueryPort().members)
         connect_members(m, waits, flipped(self), (
-            *["groups"] * cfg.tensors, *["recurrent"] * cfg.rnn, *["wait_timeout"] * cfg.wait_timeout,
-            *["settled", "peers_settled"] * cfg.multicast))
+            *["groups"] * cfg.tensors, *["recurrent"] * cfg.rnn, *["sparse"] * cfg.sparse,
+            *["wait_timeout"] * cfg.wait_timeout, *["settled", "peers_settled"] * cfg.multicast))
         m.d.comb += [
             waits.instruction.eq(self.i.payload), waits.execute.eq(self._execute), waits.guarded.eq(self._guarded),
             waits.active.eq(self.active), self.events.barrier_stalls.eq(waits.barrier_stalls),
@@ -261,6 +268,7 @@ def issue_members(cfg):
                  "o_invalidate": Out(stream.Signature(32, always_ready=True)), "groups": Out(StoreGroupPort())} if cfg.tensors else {}
     optional |= {"wait_timeout": In(32)} if cfg.wait_timeout else {}
     optional |= {"recurrent": Out(RecurrentPort())} if cfg.rnn else {}
+    optional |= {"sparse": Out(SparsePort())} if cfg.sparse else {}
     optional |= {"settled": Out(1), "peers_settled": In(1)} if cfg.multicast else {}
     return optional | {
         "i": In(stream.Signature(decoded_layout(cfg))), "start": In(1), "stop": In(1),

@@ -13,7 +13,7 @@ _THREAD_KINDS = {
     Opcode.THREAD_ALU: ThreadKind.ALU, Opcode.THREAD_COMPARE: ThreadKind.COMPARE, Opcode.LANE_MASK: ThreadKind.LANE_MASK,
     Opcode.LOAD: ThreadKind.LOAD, Opcode.STORE: ThreadKind.STORE, Opcode.THREAD_SPECIAL: ThreadKind.TID,
 }
-WAITS = (Opcode.WAIT, Opcode.BARRIER_WAIT, Opcode.COMMIT_GROUP, Opcode.WAIT_GROUP)
+WAITS = (Opcode.WAIT, Opcode.BARRIER_WAIT, Opcode.COMMIT_GROUP, Opcode.WAIT_GROUP, Opcode.WAIT_SPARSE)
 _UNIFORM_WRITERS = (Opcode.UNIFORM_ALU, Opcode.UNIFORM_SPECIAL, Opcode.SEGMENT)
 
 
@@ -46,7 +46,7 @@ class OpcodeClass(NamedTuple):
 
     def at_once(self, opcode):
         """The instruction, of this ``opcode``, leaves issue in one cycle."""
-        return ~(self.for_thread | self.for_matrix | self._copies() | one_of(opcode, (*WAITS, Opcode.RECURRENT)))
+        return ~(self.for_thread | self.for_matrix | self._copies() | one_of(opcode, (*WAITS, Opcode.RECURRENT, Opcode.SPARSE)))
 
     def _copies(self):
         return self.single | self.many | self.tensor

@@ -5,7 +5,7 @@ from amaranth.lib import data
 from amaranth.lib.wiring import Component, In, Out
 
 from ..constants import STORE_GROUPS
-from ..interfaces.front_end import BarrierQueryPort, RecurrentPort, StoreGroupPort, UnitStatusPort, WaitPort
+from ..interfaces.front_end import BarrierQueryPort, RecurrentPort, SparsePort, StoreGroupPort, UnitStatusPort, WaitPort
 from ..isa.encoding import Opcode, WaitUnit
 from ..isa.error_codes import ErrorCode
 from ..parameters.front_end import FrontEndParameters
@@ -21,7 +21,8 @@ wait_error_layout = data.StructLayout({"failed": 1, "code": ErrorCode, "has_oper
 
 
 class WaitControl(Component):
-    """Wait control: decides when ``wait``, ``wait_thread``, ``barrier.wait``, ``commit_group``, ``wait_group`` and ``rnn`` leave issue.
+    """Wait control: decides when ``wait``, ``wait_thread``, ``barrier.wait``, ``commit_group``, ``wait_group``, ``rnn``, ``sparse`` and
+    ``wait_sparse`` leave issue.
 
     Parameters
     ----------
@@ -46,6 +47,8 @@ class WaitControl(Component):
         With ``tensors``: groups of stores.
     recurrent : Out(RecurrentPort())
         With ``rnn``: runs of the recurrent engine.
+    sparse : Out(SparsePort())
+        With ``sparse``: jobs of the sparse engine. ``sparse.job.valid`` is combinational from ``instruction``.
     wait_timeout : In(32)
         With ``wait_timeout``: cycles that an instruction may wait; 0 is no limit.
     settled : Out(1)
@@ -77,6 +80,7 @@ class WaitControl(Component):
             "instruction": In(decoded_layout(cfg)), "execute": In(1), "guarded": In(1), "active": In(1),
             "queue": In(IssueQueueStatus()), "units": In(UnitStatusPort()), "barriers": Out(BarrierQueryPort()),
             **({"groups": Out(StoreGroupPort())} if cfg.tensors else {}), **({"recurrent": Out(RecurrentPort())} if cfg.rnn else {}),
+            **({"sparse": Out(SparsePort())} if cfg.sparse else {}),
             **({"wait_timeout": In(32)} if cfg.wait_timeout else {}),
             **({"settled": Out(1), "peers_settled": In(1)} if cfg.multicast else {}),
             "passes": Out(1), "error": Out(wait_error_layout), "waiting": Out(WaitPort()), "barrier_stalls": Out(1),
@@ -105,10 +109,15 @@ class WaitControl(Component):
                         m.d.comb += self.groups.commit.eq(self.passes & self.guarded)
                     with m.Case(Opcode.WAIT_GROUP):
                         self._await(m, Mux(word.modifiers.wait.read, self.groups.unread, self.groups.pending) <= word.imm)
+                if self.cfg.sparse:
+                    with m.Case(Opcode.WAIT_SPARSE):
+                        m.d.sync += self.passes.eq(~self.passes & (~self.guarded | (self.sparse.left <= word.imm)))
         if self.cfg.wait_timeout:
             self._limit(m, word)
         if self.cfg.rnn:
             self._recurrent(m, word)
+        if self.cfg.sparse:
+            self._sparse(m, word)
         return m
 
     def _await(self, m, happened):
@@ -173,7 +182,8 @@ class WaitControl(Component):
         error = self.recurrent.error
         m.d.comb += [
             control.execute.eq(self.execute & (word.opcode == Opcode.RECURRENT)), control.guarded.eq(self.guarded),
-            control.quiet.eq(~(self._thread_busy | self._matrix_busy)), control.busy.eq(self.recurrent.busy),
+            control.quiet.eq(~(self._thread_busy | self._matrix_busy | (self.sparse.left != 0 if self.cfg.sparse else 0))),
+            control.busy.eq(self.recurrent.busy),
             self.recurrent.start.eq(control.start), self.recurrent.address.eq(self.instruction.a_value),
         ]
         with m.If(control.execute):
@@ -181,3 +191,13 @@ class WaitControl(Component):
         with m.If(control.execute & error.failed):
             m.d.comb += [self.error.failed.eq(1), self.error.code.eq(error.code), self.error.has_operand.eq(1),
                          self.error.operand.eq(Mux(error.of_image, self.instruction.a_value, error.operand))]
+
+    def _sparse(self, m, word):
+        """A job goes to the engine when no thread or matrix operation is in flight; the instruction leaves in the next cycle."""
+        job, starts = self.sparse.job, self.execute & (word.opcode == Opcode.SPARSE)
+        m.d.comb += [
+            job.valid.eq(starts & self.guarded & ~self.passes & ~(self._thread_busy | self._matrix_busy)),
+            job.payload.address.eq(self.instruction.a_value), job.payload.pc.eq(self.instruction.pc),
+        ]
+        with m.If(starts):
+            m.d.sync += self.passes.eq(~self.passes & (~self.guarded | (job.valid & job.ready)))

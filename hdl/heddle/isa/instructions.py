@@ -247,6 +247,12 @@ INSTRUCTIONS = (
     Instruction("rnn", Opcode.RECURRENT, Unit.CONTROL, (Operand("uniform", "a"),),
                 "Run the engine for recurrent networks on the image at shared address a, a multiple of 16, when all thread and matrix "
                 "instructions before have finished; the program goes on when the outputs are in shared memory [S3.1-S3.6]."),
+    Instruction("sparse", Opcode.SPARSE, Unit.CONTROL, (Operand("uniform", "a"),),
+                "Start the job of the sparse engine at shared address a, a multiple of 16, when all thread and matrix instructions before "
+                "have finished; waits while 4 jobs are not done. The program goes on; thread and matrix instructions wait until all jobs "
+                "are done [S4]."),
+    Instruction("wait_sparse", Opcode.WAIT_SPARSE, Unit.CONTROL, (Operand("immediate"),),
+                "Wait until at most so many of the last jobs of the sparse engine are not done [S4]."),
     Instruction("copy_block", Opcode.COPY_BLOCK, Unit.COPY,
                 (Operand("uniform", "dst"), Operand("uniform", "a"), Operand("uniform_source"), _MASK,
                  Operand("barrier", "modifiers.copy.barrier", optional=True)),

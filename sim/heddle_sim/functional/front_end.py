@@ -33,6 +33,8 @@ class FrontModel(FunctionalSimulator):
         Barrier and bytes of each ``barrier.expect``.
     images : list of int
         Addresses of ``rnn``.
+    jobs : list of int
+        Addresses of ``sparse``.
     waits : list of int or None
         For each instruction the mask of units that it waits for, and above it the number of ``wait_thread``. 0: no ``wait``, or a false
         guard. None: a wait for groups.
@@ -57,6 +59,7 @@ class FrontModel(FunctionalSimulator):
         self.waits: list[int | None] = []
         self.groups: list[Any] = []
         self.images: list[int] = []
+        self.jobs: list[int] = []
 
     def _step(self, pc: int) -> int:
         self._pc = pc
@@ -74,6 +77,9 @@ class FrontModel(FunctionalSimulator):
 
     def _execute_recurrent(self, address: int) -> None:
         self.images.append(address)
+
+    def _execute_sparse(self, address: int) -> None:
+        self.jobs.append(address)
 
     def _execute_copy(self, operation: SimpleNamespace, state: ThreadState) -> None:
         operation.pc = self._pc

@@ -21,6 +21,7 @@ from .decoded import THREAD_KINDS, Decoder
 from .integers import ALU, COMPARE, signed
 from .recurrent_engine import RecurrentInstruction
 from .run_result import ProgramStop, RunResult
+from .sparse_engine import SparseInstructions
 from .unit_operations import multiply
 
 __all__ = ["FunctionalSimulator"]
@@ -29,7 +30,7 @@ _WORD = 0xFFFFFFFF
 _HALT = -1          # in place of the next program counter
 
 
-class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
+class FunctionalSimulator(CopyInstructions, RecurrentInstruction, SparseInstructions):
     """Functional simulator of one core and its global memory.
 
     The model follows ``docs/architecture.md`` and the checks of ``docs/isa.md``. Instructions execute one after the other and

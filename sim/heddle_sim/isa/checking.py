@@ -279,6 +279,10 @@ def _recurrent(value: int, word: int, cfg: Config | None) -> str | None:
     return "absent: the configuration has no rnn" if cfg and not cfg.rnn else None
 
 
+def _sparse(value: int, word: int, cfg: Config | None) -> str | None:
+    return "absent: the configuration has no sparse engine" if cfg and not cfg.sparse else None
+
+
 def _tensors(value: int, word: int, cfg: Config | None) -> str | None:
     return "absent: the configuration has no tensors" if cfg and not cfg.tensors else None
 
@@ -358,6 +362,7 @@ _FUNCTIONS = {
     "plain_copy": _plain_copy,
     "multicast": _multicast,
     "recurrent": _recurrent,
+    "sparse": _sparse,
     "tensors": _tensors,
     "tensor_rank": _tensor_rank,
     "tensor_copy": _tensor_copy,

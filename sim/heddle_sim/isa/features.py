@@ -19,7 +19,7 @@ _OF_TENSORS = ("tensor_im2col", "tensor_interleave", "tensor_strides", "tensor_n
 _COPIES = (Opcode.COPY_BLOCK, Opcode.COPY_ROWS, Opcode.COPY_TENSOR, Opcode.PREFETCH_TENSOR)
 
 
-_NEEDED = {"reduction_floats": "reductions", "rnn_differences": "rnn"} | {
+_NEEDED = {"reduction_floats": "reductions", "rnn_differences": "rnn", "sparse": "rnn"} | {
     name: "tensors" for name in BOOLEANS if name.startswith("tensor_")}       # without these others have no effect
 
 

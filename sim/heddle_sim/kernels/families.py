@@ -27,6 +27,7 @@ from .pooling import PoolKernel, PoolProblem
 from .problem import ConvolutionProblem, MatmulProblem, Problem
 from .recurrent import EngineKernel, EngineRun, FactorKernel, FactorLoad
 from .resident import ResidentKernel
+from .sparse_product import SparseProductKernel, SparseProductProblem
 from .split import SplitKernel
 from .streaming import StreamingKernel
 from .swapped import SwappedKernel
@@ -50,6 +51,7 @@ FAMILIES: dict[type[Problem], list[type[Kernel]]] = {
     SumProblem: [SumKernel],
     EngineRun: [EngineKernel],
     FactorLoad: [FactorKernel],
+    SparseProductProblem: [SparseProductKernel],
     GatherProblem: [GatherKernel],
     ElementGatherProblem: [ElementGatherKernel],
     BlockCopy: [BlockKernel],

@@ -1,0 +1,76 @@
+"""Sparse products on a device: operands to global memory, runs of the sparse engine, the result back [S4]."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from heddle.errors import UsageError, UsageTypeError
+
+from ..arguments import check_choice, check_flag
+from ..kernels.planner import plan
+from ..kernels.sparse_product import SparseOperands, SparseProductKernel, SparseProductProblem
+from ..sparse.compressed import Compressed
+from ..sparse.formats import check_dense, compress, compress_transposed, is_sparse
+from ..sparse.orders import ORDERS
+from .execution import execute
+from .host import Host
+from .memory import Placement
+
+if TYPE_CHECKING:
+    from .stats import Stats
+
+__all__ = ["SPMM_ORDERS", "spmm"]
+
+SPMM_ORDERS = ("auto", *ORDERS)
+
+
+def spmm(device: Host, a: Any, b: Any, *, order: str, dynamic: bool) -> tuple[np.ndarray, Stats]:
+    """``(c, stats)`` of ``Device.spmm``."""
+    if not (is_sparse(a) or is_sparse(b)):
+        raise UsageTypeError("a or b must be sparse (scipy.sparse, DCSR, DCSC), not two arrays: matmul multiplies these")
+    check_choice("order", order, SPMM_ORDERS)
+    check_flag("dynamic", dynamic)
+    turned = not is_sparse(a)
+    if turned:
+        left, right = compress_transposed("b", b), np.ascontiguousarray(check_dense("a", a).T)
+        shapes = right.shape[::-1], left.shape[::-1]
+    else:
+        left, right = compress("a", a), compress("b", b).dense() if is_sparse(b) else check_dense("b", b)
+        shapes = left.shape, right.shape
+    if shapes[0][1] != shapes[1][0]:
+        raise UsageError(f"b must have {shapes[0][1]} rows, as a has columns, not {shapes[1][0]}")
+    if not left.shape[0] or not right.shape[1]:
+        raise UsageError(f"the product must have at least one row and one column, not shape {(shapes[0][0], shapes[1][1])}")
+    chosen = ("sorted" if device.cfg.cores > 1 else "natural") if order == "auto" else order
+    c = np.zeros((left.shape[0], right.shape[1]), np.int64)
+    runs = []
+    for values, of_values in _bytes_of(left.data, 2):
+        for elements, of_elements in _bytes_of(right, 1):
+            sums, stats = _product(device, left.with_data(values), elements, chosen, dynamic)
+            c += sums.astype(np.int64) << (of_values + of_elements)
+            runs.append(stats)
+    result = c.astype(np.int32)
+    return np.ascontiguousarray(result.T) if turned else result, reduce(add, runs)
+
+
+def _bytes_of(array: np.ndarray, signed_bytes: int) -> list[tuple[np.ndarray, int]]:
+    """``array`` as sums of arrays that the engine takes, shifted left: itself, or low bytes and high bytes. ``signed_bytes``: bytes of the
+    largest signed element that it takes."""
+    if array.dtype.itemsize == 1 or (array.dtype.kind == "i" and signed_bytes == 2):
+        return [(array, 0)]
+    high = (array >> 8).astype(np.int8 if array.dtype.kind == "i" else np.uint8)
+    return [((array & 0xFF).astype(np.uint8), 0), (high, 8)]
+
+
+def _product(device: Host, a: Compressed, b: np.ndarray, order: str, dynamic: bool) -> tuple[np.ndarray, Stats]:
+    problem = SparseProductProblem(a, b.shape[1], b.dtype.kind == "i", order, dynamic)
+    kernel = cast(SparseProductKernel, plan(device.cfg, problem))
+    memory, shape = device.memory, (a.shape[0], b.shape[1])
+    with Placement(memory) as places:
+        operands = SparseOperands(places.place_bytes(kernel.packages.tobytes()), places.place(b if b.size else np.zeros((1, 1), b.dtype)),
+                                  places.reserve(shape, np.int32))
+        stats = execute(device, kernel, operands)
+        return memory.matrix(operands.c, shape, np.int32).copy(), stats
