@@ -1,6 +1,6 @@
 """Product of a sparse and a dense matrix on the sparse engine: a panel of B goes to factor registers, blocks of rows of A pass by.
 
-Packages of A arrive in two slots of shared memory, sums leave from two others, while the engine works on the block between them. Chunks of
+Packages of A arrive in two slots of shared memory, sums leave from three others, while the engine works on the block between them. Chunks of
 B come before, through slots where the sums will be. Sizes and addresses are known to the host, so they stand in the program.
 """
 
@@ -26,9 +26,9 @@ from .parts.sparse_schedule import Block, CorePlan, core_lines
 from .parts.text import KernelText
 from .problem import Problem
 
-__all__ = ["Panel", "SparseOperands", "SparseProductKernel", "SparseProductProblem"]
+__all__ = ["Panel", "Part", "SparseOperands", "SparseProductKernel", "SparseProductProblem"]
 
-_SLOTS = 2              # of packages, and of sums
+_PACKAGE_SLOTS, _SUM_SLOTS = 2, 3       # two stores follow each other without a gap while the engine fills the third slot
 _FIRST_ROWS = 8         # of the first block and of the last one: nothing runs beside its copy
 _MOST_ROWS = 64
 _CHUNK_BYTES = 4096     # of B
@@ -49,8 +49,8 @@ class SparseOperands:
 class SparseProductProblem(Problem):
     """C (M x N, int32) = A (M x K, ``Compressed``) x B (K x N, int8 or uint8). Values of A are int8, uint8 or int16.
 
-    ``order`` and ``dynamic``: how blocks of rows are dealt to cores (``hand_out``). ``resident``: A lies in shared memory and C stays
-    there.
+    ``order`` and ``dynamic``: how blocks of rows are dealt to cores (``hand_out``). ``resident``: B is in the factor registers before the
+    run that counts, and sums stay in shared memory, each block in the place of the second one before it.
     """
 
     a: Compressed
@@ -84,6 +84,15 @@ class Panel:
     a: Compressed = field(repr=False)
 
 
+@dataclass(frozen=True)
+class Part:
+    """What a program does: chunks of B of a panel that every core loads, then blocks of rows of each core."""
+
+    panel: Panel
+    chunks: list[Block]
+    blocks: list[list[Block]]
+
+
 class SparseProductKernel(Kernel):
     """Sparse product: a launch for each panel of B. Sums of later panels of the same columns are added in the L2 cache.
 
@@ -113,14 +122,14 @@ class SparseProductKernel(Kernel):
         self.chunk_rows = -(-self.chunk_rows // whole) * whole
         chunk = self.chunk_rows * cfg.sparse_columns
         records = -(-JOB_BYTES * (-(-cfg.sparse_rows // self.chunk_rows) + 8) // ROW_BYTES) * ROW_BYTES
-        self.most_rows = max(1, min(_MOST_ROWS, cfg.shared_bytes // 4 // self.row_bytes))
+        self.most_rows = max(1, min(_MOST_ROWS, cfg.shared_bytes // 8 // self.row_bytes))
         sums = self.most_rows * self.row_bytes
-        self.package_room = (cfg.shared_bytes - records - _SLOTS * sums) // _SLOTS // ROW_BYTES * ROW_BYTES
+        self.package_room = (cfg.shared_bytes - records - _SUM_SLOTS * sums) // _PACKAGE_SLOTS // ROW_BYTES * ROW_BYTES
         if self.package_room < ROW_BYTES:
             raise Unfit("shared_memory_kib")
-        self.packages_at = [records + slot * self.package_room for slot in range(_SLOTS)]
-        self.sums_at = [records + _SLOTS * self.package_room + slot * sums for slot in range(_SLOTS)]
-        count = min(4, _SLOTS * sums // chunk)
+        self.packages_at = [records + slot * self.package_room for slot in range(_PACKAGE_SLOTS)]
+        self.sums_at = [records + _PACKAGE_SLOTS * self.package_room + slot * sums for slot in range(_SUM_SLOTS)]
+        count = min(4, _SUM_SLOTS * sums // chunk)
         if not count:
             raise Unfit("shared_memory_kib")
         self.chunks_at = [self.sums_at[0] + slot * chunk for slot in range(count)]
@@ -143,18 +152,30 @@ class SparseProductKernel(Kernel):
         return panels
 
     @cached_property
-    def plans(self) -> list[list[CorePlan]]:
-        """For each panel the ``CorePlan`` of each core."""
-        return [self._plan(panel) for panel in self.panels]
+    def parts(self) -> list[Part]:
+        """What each program does, in order; a panel takes several where the instruction memory is too small for one."""
+        return [part for panel in self.panels for part in self._parts(panel)]
 
-    def _plan(self, panel: Panel) -> list[CorePlan]:
+    def _parts(self, panel: Panel) -> list[Part]:
+        plans, chunks = self._plans(panel), self._chunks(panel)
+        cuts = [[(chunks, plans)]] if not self.problem.resident else [[(chunks, [[] for _ in plans]), ([], plans)]]
+        most = max(map(len, plans))
+        cuts += [[(chunks if not first else [], [blocks[first:first + size] for blocks in plans]) for first in range(0, most, size)]
+                 for size in (-(-most // count) for count in (2, 4, 8, 16, 32, 64))]
+        for cut in cuts:
+            parts = [Part(panel, of_part, blocks) for of_part, blocks in cut]
+            if all(self._text(part).instructions <= self.cfg.instruction_words for part in parts):
+                return parts
+        raise Unfit("instruction_words")
+
+    def _plans(self, panel: Panel) -> list[list[Block]]:
+        """Blocks of each core, in order."""
         blocks = self._blocks(panel.a)
-        lengths = panel.a.indptr.astype(np.int64)
-        pairs = -(-np.diff(lengths) // self.cfg.sparse_pairs)
-        drain = self.cfg.threads // 8
+        pairs = -(-panel.a.lengths // self.cfg.sparse_pairs)
+        drain = self.row_bytes // ROW_BYTES
         costs = [int(np.maximum(pairs[first:first + rows], drain).sum()) + _BLOCK_CYCLES for first, rows in blocks]
         dealt = hand_out(costs, self.problem.order, self.cfg.cores, self.problem.dynamic)
-        return [CorePlan(self._chunks(panel), [blocks[run.tile] for run in core]) for core in dealt.cores]
+        return [[blocks[run.tile] for run in core] for core in dealt.cores]
 
     def _blocks(self, a: Compressed) -> list[Block]:
         """Blocks of rows whose packages and sums have room: small ones first and last. Raises ``Unfit`` where a row has none."""
@@ -185,50 +206,47 @@ class SparseProductKernel(Kernel):
     @cached_property
     def packages(self) -> np.ndarray:
         """Records of the chunks and packages of all blocks, uint8, as they are to lie in global memory."""
-        return np.concatenate([part for parts in self._packages for part in parts] or [np.zeros(BANK_BYTES, np.uint8)])
+        return np.concatenate([np.zeros(0, np.uint8), *(data for part in self.parts for data in self._data(part))])
 
-    @cached_property
-    def _packages(self) -> list[list[np.ndarray]]:
-        """For each panel its records, and the packages of each core in order."""
-        return [self._of_panel(panel, plans) for panel, plans in zip(self.panels, self.plans)]
-
-    def _of_panel(self, panel: Panel, plans: list[CorePlan]) -> list[np.ndarray]:
-        chunks = plans[0].chunks
-        parts = [panel_record(chunk.first, chunk.rows, self.chunks_at[number % len(self.chunks_at)])
-                 for number, chunk in enumerate(chunks)]
-        for plan in plans:
-            for number, block in enumerate(plan.blocks):
-                slot = number % _SLOTS
-                parts.append(rows_package(panel.a, block.first, block.rows, self.packages_at[slot], self.sums_at[slot],
-                                          max(panel.rows, 1), unsigned_panel=int(not self.problem.b_signed)))
-        return parts
+    def _data(self, part: Part) -> list[np.ndarray]:
+        """Records of the chunks of a part, then the packages of each core, in order."""
+        records = [panel_record(chunk.first, chunk.rows, self.chunks_at[number % len(self.chunks_at)])
+                   for number, chunk in enumerate(part.chunks)]
+        return records + [
+            rows_package(part.panel.a, block.first, block.rows, self.packages_at[number % _PACKAGE_SLOTS],
+                         self.sums_at[number % _SUM_SLOTS], max(part.panel.rows, 1), unsigned_panel=int(not self.problem.b_signed))
+            for blocks in part.blocks for number, block in enumerate(blocks)]
 
     def write(self) -> list[KernelText]:
         """See ``Kernel``."""
-        return [self._text(panel, plans) for panel, plans in zip(self.panels, self.plans)]
+        return [self._text(part) for part in self.parts]
 
-    def _text(self, panel: Panel, plans: list[CorePlan]) -> KernelText:
-        lines, cores, sizes = [], self.cfg.cores, iter([len(part) for part in self._of_panel(panel, plans)])
+    def _text(self, part: Part) -> KernelText:
+        lines, cores, offset = [], self.cfg.cores, JOB_BYTES * len(part.chunks)
         if cores > 1:
             lines.append("umov ur8, %core")
             for core in range(1, cores):
                 lines += [f"usetp.eq up0, ur8, {core}", f"@up0 bra core_{core}"]
-        offset = sum(next(sizes) for _ in plans[0].chunks)
-        for core, plan in enumerate(plans):
-            taken = [next(sizes) for _ in plan.blocks]
-            lines += [f"core_{core}:", *core_lines(self, panel, plan, offset, taken), "halt"]
-            offset += sum(taken)
+        for core, blocks in enumerate(part.blocks):
+            sizes = [package_bytes(part.panel.a, *block) for block in blocks]
+            lines += [f"core_{core}:", *core_lines(self, part.panel, CorePlan(part.chunks, blocks, sizes, offset)), "halt"]
+            offset += sum(sizes)
         return KernelText.of(lines)
 
     def launches(self, operands: SparseOperands = SparseOperands()) -> list[Launch]:
-        """One ``Launch`` for each panel."""
+        """One ``Launch`` for each of ``parts``; with ``resident`` those that load a panel do not count."""
         launches, packages = [], operands.packages
-        for panel, parts, program in zip(self.panels, self._packages, self.programs):
+        for part, program in zip(self.parts, self.programs):
+            panel, elements = part.panel, sum(self._elements(part.panel.a, block) for blocks in part.blocks for block in blocks)
             launches.append(Launch(program, {
                 0: packages, 1: operands.b + panel.first_row * self.b_pitch + panel.first_column,
-                2: operands.c + panel.first_column * _RESULT_BYTES}, panel.a.elements * panel.columns))
-            packages += sum(map(len, parts))
+                2: operands.c + panel.first_column * _RESULT_BYTES}, elements * panel.columns,
+                counted=not (self.problem.resident and part.chunks)))
+            packages += sum(map(len, self._data(part)))
         return launches
+
+    def _elements(self, a: Compressed, block: Block) -> int:
+        return int(a.indptr[block.first + block.rows]) - int(a.indptr[block.first])
 
 
 def _columns_of(a: Compressed, first: int, count: int) -> Compressed:

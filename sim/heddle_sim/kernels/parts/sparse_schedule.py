@@ -28,10 +28,12 @@ class Block(NamedTuple):
 
 
 class CorePlan(NamedTuple):
-    """Chunks of B and blocks of rows of A of one core, in order."""
+    """Chunks of B and blocks of rows of A of one core, in order; bytes of its packages, and offset of the first one in bytes."""
 
     chunks: list[Block]
     blocks: list[Block]
+    sizes: list[int]
+    offset: int
 
 
 @dataclass(frozen=True)
@@ -71,29 +73,14 @@ class _Schedule:
         self.jobs += 1
 
 
-def core_lines(kernel: SparseProductKernel, panel: Panel, plan: CorePlan, offset: int, sizes: list[int]) -> list[str]:
-    """Instructions of a core, without a ``halt``.
-
-    Parameters
-    ----------
-    kernel : SparseProductKernel
-        Places in shared memory, pitches and configuration.
-    panel : Panel
-        Panel of B.
-    plan : CorePlan
-        What the core does.
-    offset : int
-        Of its first package behind the records, in bytes.
-    sizes : list of int
-        Bytes of its packages.
-    """
-    if not plan.blocks:
+def core_lines(kernel: SparseProductKernel, panel: Panel, plan: CorePlan) -> list[str]:
+    """Instructions of a core, without a ``halt``; ``kernel``: places in shared memory, pitches and configuration."""
+    chunks, blocks, sizes, offset = plan
+    if not (chunks or blocks):
         return []
-    schedule, chunks, blocks = _Schedule(), plan.chunks, plan.blocks
-    places, packages = kernel.chunks_at, kernel.packages_at
-    records = JOB_BYTES * len(chunks)
+    schedule, places, packages = _Schedule(), kernel.chunks_at, kernel.packages_at
     if chunks:
-        schedule.lines += _block_copy(_PACKAGES, 0, 0, records, _RECORDS_BARRIER)
+        schedule.lines += _block_copy(_PACKAGES, 0, 0, JOB_BYTES * len(chunks), _RECORDS_BARRIER)
     for number, chunk in enumerate(chunks):
         schedule.loads.append(_Load(_chunk_copy(kernel, panel, chunk, number % len(places)), number - len(places)))
     for number, size in enumerate(sizes):
@@ -110,15 +97,15 @@ def core_lines(kernel: SparseProductKernel, panel: Panel, plan: CorePlan, offset
         schedule.load_ahead()
     for number in range(len(blocks)):
         slot = number % len(packages)
-        if number >= len(packages):         # the sums of the block before in this slot have been read
-            schedule.lines.append(f"wait_group.read {len(packages) - 1}")
+        if number >= len(kernel.sums_at) and not kernel.problem.resident:       # the sums of the block before in this slot have been read
+            schedule.lines.append(f"wait_group.read {len(kernel.sums_at) - 2}")
         schedule.start(len(chunks) + number, _PACKAGE_BARRIERS + slot, packages[slot])
         schedule.wait(len(chunks) + number)
         if number:
-            schedule.lines += _store(kernel, panel, blocks[number - 1], (number - 1) % len(packages))
+            schedule.lines += _store(kernel, panel, blocks[number - 1], (number - 1) % len(kernel.sums_at))
         schedule.load_ahead()
     schedule.wait(len(chunks) + len(blocks))
-    return [*schedule.lines, *_store(kernel, panel, blocks[-1], (len(blocks) - 1) % len(packages))]
+    return schedule.lines + (_store(kernel, panel, blocks[-1], (len(blocks) - 1) % len(kernel.sums_at)) if blocks else [])
 
 
 def _block_copy(source: int, offset: int, to: int, nbytes: int, barrier: int) -> list[str]:
@@ -139,7 +126,9 @@ def _chunk_copy(kernel: SparseProductKernel, panel: Panel, chunk: Block, slot: i
 
 
 def _store(kernel: SparseProductKernel, panel: Panel, block: Block, slot: int) -> list[str]:
-    """Sums of a block to C, as a group of stores; those of later panels are added."""
+    """Sums of a block to C, as a group of stores; those of later panels are added. Nothing of a ``resident`` product."""
+    if kernel.problem.resident:
+        return []
     how = ".add" if panel.first_row else ""
     form = ".u32" if panel.first_row else ""
     blocks = -(-panel.columns * 4 // BANK_BYTES)
