@@ -5,6 +5,7 @@ heddle bench merge                 what merges gain for products of few rows
 heddle bench copy                  boxes of tensors: rows, ranks, modes, swizzles, strides; --quick: some of them
 heddle bench conv                  convolutions of one image: cycles, bytes moved, on-chip memory; --plot: as a drawing
 heddle bench pool                  pooling, and sums of two tensors, with the bound of each
+heddle bench spmm                  sparse times dense: --suite, --n, --resident
 heddle bench rnn-plan              parallelism of elements and rows for vector sizes, by the cycle model and by formula
 heddle bench rnn                   recurrent layers: --hidden, --threads, --skip-zeros, --threshold; --suite deepbench: beside published
                                    figures; --suite skipping: a small network on 8 multipliers, elements that hardly changed left out;
@@ -26,6 +27,7 @@ from heddle.errors import UsageError
 
 from ..draw.cost_svg import cost_svg
 from ..draw.plan_svg import plan_svg
+from ..sparse.orders import ORDERS
 from .bench_check import add_check, run_check
 from .bench_conv import conv_row, print_conv, total_row
 from .bench_copy import block_rows, copy_rows, print_copy
@@ -35,6 +37,7 @@ from .bench_gemm import SUITES, add_choice, gemm_row, merge_rows, print_gemm
 from .bench_pool import POOLS, pool_row, print_pool
 from .bench_rnn_plan import LATENCY, plan_rows, print_plans
 from .bench_rnn_verb import add_rnn, numbers, run_rnn, sizes
+from .bench_spmm import SPMM_SUITES, print_spmm, spmm_rows, spmm_suite
 from .bench_transpose import TRANSPOSE_SHAPES, print_transpose, transpose_row
 from .common import (
     CommandFailed,
@@ -74,6 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     copy = what.add_parser("copy", help="copies of boxes of tensors: part of the bus, latency")
     conv = what.add_parser("conv", help="convolutions")
     pool = what.add_parser("pool", help="pooling and sums of two tensors")
+    sparse = what.add_parser("spmm", help="products of a sparse and a dense matrix")
     rnn = add_rnn(what)
     plans = what.add_parser("rnn-plan", help="elements and rows a cycle for vector sizes, by the cycle model and by formula")
     plans.add_argument("--multipliers", type=numbers, default=[16384, 65536], help="powers of two, as 16384,65536 (the default)")
@@ -84,14 +88,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                        "hardware)")
     plans.add_argument("--svg", metavar="FILE", help="write utilisation over EP by the formula as a drawing")
     add_json(plans)
-    for parser, points in ((copy, "points of the sweep"), (conv, "of them"), (pool, "of them")):
+    for parser, points in ((copy, "points of the sweep"), (conv, "of them"), (pool, "of them"), (sparse, "of them")):
         parser.add_argument("--quick", action="store_true", help=f"a few {points}")
+    sparse.add_argument("--suite", choices=SPMM_SUITES, default="list", help="matrices (default list; dl: the deep-learning matrix "
+                        "collection, where HEDDLE_DLMC or ../shared/dlmc has it)")
+    sparse.add_argument("--n", type=positive, default=128, help="columns of the dense operand (default 128)")
+    sparse.add_argument("--order", choices=("auto", *ORDERS), default="auto", help="in which rows are dealt to the cores (default auto)")
+    sparse.add_argument("--resident", action="store_true", help="B in factor registers at the start, sums stay in shared memory")
     conv.add_argument("--suite", choices=CONV_SUITES, default="list", help="layers (default list)")
     conv.add_argument("--method", choices=("both", "compiled", "im2col"), help="how x is found (default both, where there; with "
                       "--requantise compiled)")
     conv.add_argument("--requantise", action="store_true", help="with biases and a multiplier of each filter to int8, on the device")
     conv.add_argument("--plot", metavar="FILE", help="write cycles and bytes of the layers as a drawing (SVG)")
-    for parser in (gemm, merge, gather, copy, conv, pool, rnn):
+    for parser in (gemm, merge, gather, copy, conv, pool, sparse, rnn):
         parser.add_argument("--seed", type=seed, default=0, help="of the operands and of the memory (default 0)")
         parser.add_argument("--no-check", action="store_true", help="do not compare with numpy")
         add_device(parser)
@@ -110,7 +119,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     simspeed.add_argument("--every-signal", action="store_true", help="also cocotb with every signal at hand, as it builds unless told "
                           "otherwise")
     simspeed.add_argument("--seed", type=seed, default=0, help="of the operands (default 0)")
-    for parser in (gemm, merge, gather, copy, conv, pool, rnn, transpose, elaborate, simspeed):
+    for parser in (gemm, merge, gather, copy, conv, pool, sparse, rnn, transpose, elaborate, simspeed):
         add_config(parser)
         add_json(parser)
 
@@ -120,7 +129,7 @@ def execute(options: argparse.Namespace) -> None:
         (_rnn_plan if options.what == "rnn-plan" else run_check)(options)
         return
     cfg = configuration(options)
-    verbs = {"gemm": _gemm, "merge": _merge, "copy": _copy, "conv": _conv, "pool": _pool, "rnn": run_rnn, "gather": _gather,
+    verbs = {"gemm": _gemm, "merge": _merge, "copy": _copy, "conv": _conv, "pool": _pool, "spmm": _spmm, "rnn": run_rnn, "gather": _gather,
              "transpose": _transpose, "elaborate": _elaborate, "simspeed": _simspeed}
     verbs[options.what](options, cfg)
 
@@ -148,6 +157,15 @@ def _merge(options: argparse.Namespace, cfg: Config) -> None:
     with progress_for(options) as progress, open_device(options, cfg, progress) as device:
         rows = merge_rows(device, options.seed, not options.no_check)
     print_gemm(options, "merge", cfg, rows, ("speedup", "bound", "bound_by"))
+
+
+def _spmm(options: argparse.Namespace, cfg: Config) -> None:
+    require(cfg, "sparse", "bench spmm")
+    matrices = spmm_suite(options.suite, options.quick)
+    with progress_for(options) as progress, open_device(options, cfg, progress) as device:
+        progress.stage("sparse products", len(matrices))
+        rows = spmm_rows(device, matrices, options.n, options, progress)
+    print_spmm(options, cfg, rows)
 
 
 def _copy(options: argparse.Namespace, cfg: Config) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
+from heddle.constants import BANK_BYTES
 from heddle.errors import UsageError, UsageTypeError
 
-from ..arguments import check_choice, check_flag
+from ..arguments import check_choice, check_flag, check_integer
 from ..kernels.planner import plan
 from ..kernels.sparse_product import SparseOperands, SparseProductKernel, SparseProductProblem
+from ..sparse.checks import LARGEST
 from ..sparse.compressed import Compressed
 from ..sparse.formats import check_dense, compress, compress_transposed, is_sparse
 from ..sparse.orders import ORDERS
@@ -27,12 +30,21 @@ __all__ = ["SPMM_ORDERS", "spmm"]
 SPMM_ORDERS = ("auto", *ORDERS)
 
 
-def spmm(device: Host, a: Any, b: Any, *, order: str, dynamic: bool) -> tuple[np.ndarray, Stats]:
+class _Schedule(NamedTuple):
+    """How a product is cut and dealt to the cores, as ``Device.spmm`` has it."""
+
+    tile: int | None
+    order: str
+    dynamic: bool
+    resident: bool
+
+
+def spmm(device: Host, a: Any, b: Any, *, tile: int | None, order: str, dynamic: bool, resident: bool) -> tuple[np.ndarray, Stats]:
     """``(c, stats)`` of ``Device.spmm``."""
     if not (is_sparse(a) or is_sparse(b)):
         raise UsageTypeError("a or b must be sparse (scipy.sparse, DCSR, DCSC), not two arrays: matmul multiplies these")
-    check_choice("order", order, SPMM_ORDERS)
-    check_flag("dynamic", dynamic)
+    schedule = _Schedule(None if tile is None else check_integer("tile", tile, BANK_BYTES, LARGEST),
+                         check_choice("order", order, SPMM_ORDERS), check_flag("dynamic", dynamic), check_flag("resident", resident))
     turned = not is_sparse(a)
     if turned:
         left, right = compress_transposed("b", b), np.ascontiguousarray(check_dense("a", a).T)
@@ -44,12 +56,11 @@ def spmm(device: Host, a: Any, b: Any, *, order: str, dynamic: bool) -> tuple[np
         raise UsageError(f"b must have {shapes[0][1]} rows, as a has columns, not {shapes[1][0]}")
     if not left.shape[0] or not right.shape[1]:
         raise UsageError(f"the product must have at least one row and one column, not shape {(shapes[0][0], shapes[1][1])}")
-    chosen = ("sorted" if device.cfg.cores > 1 else "natural") if order == "auto" else order
     c = np.zeros((left.shape[0], right.shape[1]), np.int64)
     runs = []
     for values, of_values in _bytes_of(left.data, 2):
         for elements, of_elements in _bytes_of(right, 1):
-            sums, stats = _product(device, left.with_data(values), elements, chosen, dynamic)
+            sums, stats = _product(device, left.with_data(values), elements, schedule)
             c += sums.astype(np.int64) << (of_values + of_elements)
             runs.append(stats)
     result = c.astype(np.int32)
@@ -65,12 +76,19 @@ def _bytes_of(array: np.ndarray, signed_bytes: int) -> list[tuple[np.ndarray, in
     return [((array & 0xFF).astype(np.uint8), 0), (high, 8)]
 
 
-def _product(device: Host, a: Compressed, b: np.ndarray, order: str, dynamic: bool) -> tuple[np.ndarray, Stats]:
-    problem = SparseProductProblem(a, b.shape[1], b.dtype.kind == "i", order, dynamic)
-    kernel = cast(SparseProductKernel, plan(device.cfg, problem))
+def _product(device: Host, a: Compressed, b: np.ndarray, schedule: _Schedule) -> tuple[np.ndarray, Stats]:
+    order = schedule.order if schedule.order != "auto" else "sorted" if device.cfg.cores > 1 else "natural"
+    problem = SparseProductProblem(a, b.shape[1], b.dtype.kind == "i", order, schedule.dynamic, tile=schedule.tile)
     memory, shape = device.memory, (a.shape[0], b.shape[1])
     with Placement(memory) as places:
-        operands = SparseOperands(places.place_bytes(kernel.packages.tobytes()), places.place(b if b.size else np.zeros((1, 1), b.dtype)),
-                                  places.reserve(shape, np.int32))
-        stats = execute(device, kernel, operands)
-        return memory.matrix(operands.c, shape, np.int32).copy(), stats
+        of_b, c = places.place(b if b.size else np.zeros((1, 1), b.dtype)), places.reserve(shape, np.int32)
+        stats = _run(device, problem, places, of_b, c)
+        sums = memory.matrix(c, shape, np.int32).copy()
+        if schedule.resident:
+            stats = _run(device, replace(problem, resident=True), places, of_b, c)
+    return sums, stats
+
+
+def _run(device: Host, problem: SparseProductProblem, places: Placement, b: int, c: int) -> Stats:
+    kernel = cast(SparseProductKernel, plan(device.cfg, problem))
+    return execute(device, kernel, SparseOperands(places.place_bytes(kernel.packages.tobytes()), b, c))

@@ -50,7 +50,8 @@ class SparseProductProblem(Problem):
     """C (M x N, int32) = A (M x K, ``Compressed``) x B (K x N, int8 or uint8). Values of A are int8, uint8 or int16.
 
     ``order`` and ``dynamic``: how blocks of rows are dealt to cores (``hand_out``). ``resident``: B is in the factor registers before the
-    run that counts, and sums stay in shared memory, each block in the place of the second one before it.
+    run that counts, and sums stay in shared memory, each block in the place of the third one before it.
+    ``tile``: columns of a panel, a multiple of 16; all that the lanes hold without it.
     """
 
     a: Compressed
@@ -59,6 +60,7 @@ class SparseProductProblem(Problem):
     order: str = "natural"
     dynamic: bool = True
     resident: bool = False
+    tile: int | None = None
 
     @property
     def name(self) -> str:
@@ -106,6 +108,8 @@ class SparseProductKernel(Kernel):
         if not cfg.sparse:
             raise UsageError(f"configuration {cfg.name} must have sparse for spmm ({lacking(cfg, 'sparse')})")
         check_tensors(cfg, problem.name)
+        if problem.tile is not None and (problem.tile % BANK_BYTES or not 0 < problem.tile <= cfg.sparse_columns):
+            raise UsageError(f"tile must be a multiple of {BANK_BYTES} from {BANK_BYTES} to {cfg.sparse_columns}, not {problem.tile}")
         self.row_bytes = _RESULT_BYTES * cfg.sparse_columns         # of sums
         self.b_pitch = -(-problem.columns // BANK_BYTES) * BANK_BYTES
         self.c_pitch = -(-problem.columns * _RESULT_BYTES // BANK_BYTES) * BANK_BYTES
@@ -142,8 +146,9 @@ class SparseProductKernel(Kernel):
         """``Panel``s, those of the same columns one after the other. Without a non-zero the first one of each remains."""
         problem, cfg, panels = self.problem, self.cfg, []
         m, k = problem.a.shape
-        for first_column in range(0, problem.columns, cfg.sparse_columns):
-            columns = min(cfg.sparse_columns, problem.columns - first_column)
+        width = problem.tile or cfg.sparse_columns
+        for first_column in range(0, problem.columns, width):
+            columns = min(width, problem.columns - first_column)
             for first_row in range(0, max(k, 1), cfg.sparse_rows):
                 rows = min(cfg.sparse_rows, k - first_row)
                 part = _columns_of(problem.a, first_row, rows) if k > cfg.sparse_rows else problem.a

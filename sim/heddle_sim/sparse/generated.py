@@ -8,7 +8,7 @@ import numpy as np
 from .compressed import Compressed
 from .suites import seeded_values
 
-__all__ = ["GENERATED", "Statistics", "generated_suite", "spread_matrix"]
+__all__ = ["GENERATED", "Statistics", "generated_suite", "power_law_matrix", "spread_matrix", "uniform_matrix"]
 
 
 class Statistics(NamedTuple):
@@ -64,6 +64,29 @@ def spread_matrix(rng: np.random.Generator, statistics: Statistics) -> Compresse
                 return abs(variation(pattern(tried).sum(axis=1 - axis)) - wanted)
             spreads[axis] = min((step / 10 for step in range(31)), key=distance)
     return Compressed.of_dense(pattern((spreads[0], spreads[1])).astype(np.int8))
+
+
+def uniform_matrix(rows: int, columns: int, sparsity: float, seed: int) -> Compressed:
+    """Elements at places of equal chance, without repetition, with seeded values."""
+    places = np.random.default_rng(seed).choice(rows * columns, round(rows * columns * (1 - sparsity)), replace=False)
+    pattern = np.zeros(rows * columns, np.int8)
+    pattern[places] = 1
+    return seeded_values(Compressed.of_dense(pattern.reshape(rows, columns)), seed)
+
+
+def power_law_matrix(rows: int, columns: int, sparsity: float, seed: int, exponent: float = 0.6) -> Compressed:
+    """Lengths of rows that fall with a power of their rank, rows in any order; about as many elements as the sparsity says, with seeded
+    values."""
+    rng = np.random.default_rng(seed)
+    weights = rng.permutation(np.arange(1, rows + 1.0) ** -exponent)
+    wanted, scale = rows * columns * (1 - sparsity), 0.0
+    for power in range(40, -20, -1):        # the largest scale that does not exceed what is wanted, as a binary fraction
+        if np.minimum(weights * (scale + 2.0 ** power), columns).sum() <= wanted:
+            scale += 2.0 ** power
+    pattern = np.zeros((rows, columns), np.int8)
+    for row, length in enumerate(np.minimum(np.rint(weights * scale), columns).astype(int)):
+        pattern[row, rng.choice(columns, length, replace=False)] = 1
+    return seeded_values(Compressed.of_dense(pattern), seed)
 
 
 def variation(lengths: np.ndarray) -> float:
