@@ -194,9 +194,11 @@ class WaitControl(Component):
 
     def _sparse(self, m, word):
         """A job goes to the engine when no thread or matrix operation is in flight; the instruction leaves in the next cycle."""
-        job, starts = self.sparse.job, self.execute & (word.opcode == Opcode.SPARSE)
+        job, starts, offered = self.sparse.job, self.execute & (word.opcode == Opcode.SPARSE), Signal()
+        quiet = ~(self._thread_busy | self._matrix_busy)
+        m.d.sync += offered.eq(job.valid & ~job.ready)
         m.d.comb += [
-            job.valid.eq(starts & self.guarded & ~self.passes & ~(self._thread_busy | self._matrix_busy)),
+            job.valid.eq(starts & self.guarded & ~self.passes & (quiet | offered)),
             job.payload.address.eq(self.instruction.a_value), job.payload.pc.eq(self.instruction.pc),
         ]
         with m.If(starts):

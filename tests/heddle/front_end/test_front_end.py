@@ -52,6 +52,12 @@ def test_recurrent(simulator, seed):
     assert summary["tests"] == 5
 
 
+def test_sparse(simulator, seed):
+    cfg = CONFIGS["tiny"]
+    summary = run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front_end_sparse", cfg=cfg, simulator=simulator, seed=seed)
+    assert summary["tests"] == 5
+
+
 def test_tensors(simulator, seed):
     cfg = CONFIGS["tiny"]
     summary = run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front_end_tensors", cfg=cfg, simulator=simulator, seed=seed)

@@ -13,6 +13,7 @@ UNITS = {
     "gathers": (Opcode.GATHER,),
     "matrix unit": (Opcode.MATRIX,),
     "recurrent engine": (Opcode.RECURRENT,),
+    "sparse engine": (Opcode.SPARSE,),
     "copies of blocks": (Opcode.COPY_BLOCK, Opcode.COPY_ROWS),
     "copies of tensors": (Opcode.COPY_TENSOR,),
     "prefetches": (Opcode.PREFETCH_BLOCK, Opcode.PREFETCH_TENSOR),
@@ -23,7 +24,7 @@ UNITS = {
 PRESETS = preset_names()
 SIMULATORS = ("verilator", "golden")
 _OF_OPCODE = {opcode.value: unit for unit, opcodes in UNITS.items() for opcode in opcodes}
-_NEEDS = {"gathers": "gather_offsets", "recurrent engine": "rnn", "copies of tensors": "tensors", "prefetches": "tensors",
+_NEEDS = {"gathers": "gather_offsets", "recurrent engine": "rnn", "sparse engine": "sparse", "copies of tensors": "tensors", "prefetches": "tensors",
           "groups of stores": "tensors", "multicast": "multicast"}
 
 

@@ -119,6 +119,7 @@ class DispatchSpec(Component):
     def _environment(self, m, dut):
         inputs = [dut.stop, dut.start, dut.units, dut.barriers.known, dut.barriers.complete, dut.barriers.overrun, dut.barriers.excess,
                   dut.groups.rows_busy, dut.groups.pending, dut.groups.unread, dut.recurrent.busy, dut.recurrent.error, dut.wait_timeout,
+                  dut.sparse.job.ready, dut.sparse.left,
                   dut.o_thread.ready, dut.o_matrix.ready, dut.o_copy.ready, dut.o_tensor.ready]
         for port in inputs:
             for signal in ([getattr(port, name) for name in port.signature.members] if hasattr(port, "signature") else [port]):
@@ -196,6 +197,7 @@ class DispatchSpec(Component):
         calm, units, groups, waiting = Signal(range(CALM_CYCLES + 2)), dut.units, dut.groups, self._queue.status.waiting
         in_queue = Mux(waiting, ~dut.o_thread.valid & ~dut.o_matrix.valid, ~dut.tokens_empty)       # an operation is not free, or in flight
         holds = (units.thread_busy | units.matrix_busy | units.copy_busy | units.writes_pending | dut.recurrent.busy | groups.rows_busy
+                 | (dut.sparse.left != 0) | ~dut.sparse.job.ready
                  | (groups.pending != 0) | (groups.unread != 0) | in_queue | self._awaits)
         ready = dut.o_thread.ready & dut.o_matrix.ready & dut.o_copy.ready & dut.o_tensor.ready & dut.barriers.known & dut.barriers.complete
         with m.If(self._execute & ~self._leave & ready & ~holds):

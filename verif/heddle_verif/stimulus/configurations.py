@@ -86,6 +86,8 @@ def _fitted(rng, numbers, flags):
     if flags["output_stage"]:
         changed["thread_slots"] = max(4, changed["thread_slots"] if changed["threads"] == 8 else min(8, changed["thread_slots"]))
         changed["thread_multipliers"] = max(changed["thread_multipliers"], min(changed["thread_slots"], changed["threads"]))
+    if flags["sparse"]:
+        changed |= {"threads": max(8, changed["threads"]), "thread_slots": 8, "shared_writes": 8}
     if flags["gather_offsets"]:
         changed["compiled_offsets"], changed["thread_slots"] = 64, max(4, changed["thread_slots"])
     if changed["l2_kib"]:

@@ -72,7 +72,7 @@ def _scaled(*names):
 
 
 def _shared_memory(cfg):
-    return SharedMemory(cfg, readers=3 + cfg.rnn, writers=2 + cfg.rnn)
+    return SharedMemory(cfg, readers=3 + cfg.rnn + cfg.sparse, writers=2 + cfg.rnn + cfg.sparse)
 
 
 UNITS = {
@@ -95,7 +95,7 @@ UNITS = {
     "local_dma": Unit(make=Tmau, bench="local_dma", configurations=_scaled("tiny", "base", "large", "quad", "small_all"),
                           parameters=lambda cfg: {"rounds": 1}, has=lambda cfg: cfg.copy_within, simulator="verilator"),
     "shared_memory": Unit(make=_shared_memory, bench="shared_memory", configurations=_scaled("tiny", "resident64", "small", "small_all"),
-                          parameters=lambda cfg: {"readers": 3 + cfg.rnn, "writers": 2 + cfg.rnn}),
+                          parameters=lambda cfg: {"readers": 3 + cfg.rnn + cfg.sparse, "writers": 2 + cfg.rnn + cfg.sparse}),
     "barriers": Unit(make=Barriers, bench="barriers", configurations=_scaled("tiny", "quad")),
     "arbiter": Unit(make=GlobalArbiter, bench="arbiter", configurations=_scaled("tiny", "base", "small", "small_all")),
     "axi_master": Unit(make=AxiMaster, bench="axi_master", configurations=_scaled("tiny", "base", "resident64", "small", "small_all")),
