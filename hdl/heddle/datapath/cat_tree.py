@@ -57,7 +57,9 @@ class CatTree(Component):
     bank : In(tap_read_bits(cfg))
         Its bank, one-hot over the banks of tap 1, then 2, then 3.
     tap_data : Out(32)
-        This accumulator; zero without a bank.
+        This accumulator; zero without a bank. The OR of several with ``sparse``, where each tap may have a bank.
+    each_tap : Out(32).array(3)
+        With ``sparse``: the accumulators of taps 1 to 3; zero without a bank of the tap.
 
     *Latency*: with D = log2(``dot``) and the products in cycle 3, ``taps`` belongs to cycle 1 + D. Its fields ``late_…``, ``split`` and
     ``sum`` belong to cycle 2 + D. ``root`` and ``sum`` are valid in cycle 3 + D. Accumulators of tap 2 and 3 are written in cycle 1 + D, of
@@ -79,6 +81,7 @@ class CatTree(Component):
             "row": In(TAP_ROW_BITS),
             "bank": In(tap_read_bits(cfg)),
             "tap_data": Out(32),
+            **({"each_tap": Out(32).array(TAPS - 1)} if cfg.sparse else {}),
         })
 
     def elaborate(self, platform):
@@ -148,5 +151,7 @@ class CatTree(Component):
 
     def _read(self, m, files):
         m.d.comb += self.tap_data.eq(any_of(file.data for file in files))
+        if self.cfg.sparse:
+            m.d.comb += [data.eq(file.data) for data, file in zip(self.each_tap, files, strict=True)]
         for number, file in enumerate(files):
             m.d.comb += [file.row.eq(self.row), file.bank.eq(self.bank.word_select(number, tap_banks(self.cfg)))]

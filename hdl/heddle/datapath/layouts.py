@@ -1,11 +1,12 @@
 """Control words of the datapath; each exists once and is broadcast to all PEs."""
 
 from amaranth.lib import data
+from amaranth.lib.wiring import Out, Signature
 
 from .product_register_file import PRODUCT_ADDRESS_BITS
 
-__all__ = ["accumulate_layout", "capture_layout", "factor_access_layout", "product_access_layout", "step_layout", "tap_banks", "tap_layout",
-           "tap_read_bits"]
+__all__ = ["SparseReadPort", "accumulate_layout", "capture_layout", "factor_access_layout", "product_access_layout", "step_layout",
+           "tap_banks", "tap_layout", "tap_read_bits"]
 
 TAP_ROW_BITS = 4            # row bits of a tap accumulator in its bank: the depth of a cell of distributed RAM
 TAPS = 4
@@ -75,6 +76,29 @@ def capture_layout(cfg):
         "factor": 1,                                # part of a factor word goes to the thread unit
         "offset": 1,                                # part of a factor word becomes the next offset
         "parts": cfg.numbers_per_word,              # 32-bit part of the factor word, one-hot
+    })
+
+
+def SparseReadPort(cfg):
+    """Factor words of a step of the sparse engine, beside the step, seen from the engine.
+
+    *Ports*:
+    active : Out(1)
+        In the cycle of a step: multipliers 0 to 3 take a part of the factor word of the step, multipliers 4 to 7 a part of
+        ``second_word``, which port B of the factor register file reads.
+    first_part : Out(range(numbers_per_word))
+        32-bit part for multipliers 0 to 3.
+    second_word : Out(factor_address_bits)
+        Factor word for multipliers 4 to 7.
+    second_part : Out(range(numbers_per_word))
+        Its 32-bit part.
+    unsigned : Out(2)
+        The bytes are unsigned: bit 0 those of multipliers 0 to 3, bit 1 those of the others.
+    """
+    part = range(cfg.numbers_per_word)
+    return Signature({
+        "active": Out(1), "first_part": Out(part), "second_word": Out(cfg.factor_address_bits), "second_part": Out(part),
+        "unsigned": Out(2),
     })
 
 

@@ -8,7 +8,7 @@ from ..parameters.matrix import DatapathParameters
 from .cat_tree import CatTree
 from .cross_lane_tree import GROUP_LEVELS, group_sum_bits
 from .factor_register_file import FactorRegisterFile
-from .layouts import tap_layout
+from .layouts import TAPS, tap_layout
 from .pipeline_control import AccumulatePort, MultiplyPort
 from .product_register_file import ProductRegisterFile
 from .reduction_tree import ReductionTree, product_bits
@@ -33,11 +33,14 @@ def LaneAccessPort(cfg):
         Product register, or 32-bit part of a factor word, that is read; zero in all other cycles. With ``register_pairs`` an odd product
         register is at ``factor``.
     tap : In(32)
-        With ``rnn``: accumulator of a CAT tap, in the cycle in which a product register would be at ``product``.
+        With ``rnn``, without ``sparse``: accumulator of a CAT tap, in the cycle in which a product register would be at ``product``.
+    each_tap : In(32).array(3)
+        With ``sparse``: accumulators of CAT taps 1 to 3, in that cycle; zero without a read of the tap.
     """
     return Signature({
         "read_lane": Out(1), "write_lane": Out(1), "return_data": Out(cfg.word_bits), "return_lane": Out(1),
-        "product": In(32), "factor": In(32), **({"tap": In(32)} if cfg.rnn else {}),
+        "product": In(32), "factor": In(32),
+        **({"each_tap": In(32).array(TAPS - 1)} if cfg.sparse else {"tap": In(32)} if cfg.rnn else {}),
     })
 
 
@@ -57,6 +60,9 @@ class PE(Component):
 
     With ``rnn`` a step of the engine for recurrent networks is the same up to cycle 1 + D. From there ``taps`` controls the last two
     levels of the tree. The sum of such a step does not wait for sums over PEs.
+
+    With ``sparse`` such a step may take 32-bit parts of two factor words: multipliers 0 to 3 one of port A, multipliers 4 to 7 one of port
+    B of the factor register file.
 
     Parameters
     ----------
@@ -147,14 +153,18 @@ class PE(Component):
     def _multiply(self, m, factors, tree):
         control = self.multiply
         m.d.comb += factors.address_a.eq(self.factor_address)
+        words, signed_bytes = list(factors.data_a), [control.a_signed] * self.cfg.numbers_per_word
+        if self.cfg.sparse:
+            words, signed_bytes = self._operands(m, factors)
         for index in range(self.cfg.dot):
-            byte = factors.data_a[index // 4].word_select(index % 4, 8)
-            value, active = Cat(byte, control.a_signed[index % 2] & byte[7]).as_signed(), control.active
+            word, a_signed = words[index // 4], signed_bytes[index // 4]
+            byte = word.word_select(index % 4, 8)
+            value, active = Cat(byte, a_signed[index % 2] & byte[7]).as_signed(), control.active
             if self.cfg.wide_lanes and index % 2:
                 active = active & ~control.wide
             elif self.cfg.wide_lanes:
-                high = factors.data_a[index // 4].word_select(index % 4 + 1, 8)
-                sign = control.a_signed[0] & Mux(control.wide, high[7], byte[7])
+                high = word.word_select(index % 4 + 1, 8)
+                sign = a_signed[0] & Mux(control.wide, high[7], byte[7])
                 value = Cat(byte, Mux(control.wide, high, sign.replicate(8)), sign).as_signed()
             a = Signal(value.shape(), name=f"a_{index}", reset_less=True)
             b = Signal(self.word[index].shape() if self.cfg.rnn else value.shape(), name=f"b_{index}", reset_less=True)
@@ -169,6 +179,21 @@ class PE(Component):
             m.d.comb += tree.i[index].eq(product)
         if self.cfg.two_passes:
             m.d.comb += tree.odd_high.eq(self.odd_high)
+
+    def _operands(self, m, factors):
+        """Parts of factor words that the multipliers take, four multipliers each, and which of their bytes are signed."""
+        control, words = self.multiply, list(factors.data_a)
+        signed_bytes = [Signal(2, name=f"a_signed_{number}") for number in range(len(words))]
+        for number, bits in enumerate(signed_bytes):
+            m.d.comb += bits.eq(control.a_signed & ~control.unsigned[min(number, 1)].replicate(2))
+        if len(words) == 1:
+            return words, signed_bytes
+        chosen = [Signal(32, name=f"operand_{number}") for number in range(2)]
+        m.d.comb += [
+            chosen[0].eq(select_one_hot(control.first, words)),
+            chosen[1].eq(select_one_hot(control.second, [words[1], *factors.data_b])),
+        ]
+        return [*chosen, *words[2:]], signed_bytes
 
     def _dot_product(self, m):
         """The own dot product, delayed like the sums over PEs, or the sum over PEs. The other is zero, so that an OR selects."""
@@ -221,16 +246,18 @@ class PE(Component):
         ]
 
     def _taps(self, m, tree):
-        read = Signal(32, name="tap_read", reset_less=True)
         m.d.comb += [
             tree.taps.eq(self.taps),
             tree.row.eq(self.files.products.thread_register),
             tree.bank.eq(self.files.read_tap),
-            self.thread.tap.eq(read),
         ]
-        m.d.sync += read.eq(tree.tap_data)
-        with m.If(~self.thread.read_lane):
-            m.d.sync += read.eq(0)
+        taps = zip(self.thread.each_tap, tree.each_tap) if self.cfg.sparse else ((self.thread.tap, tree.tap_data),)
+        for number, (output, value) in enumerate(taps, 1):
+            read = Signal(32, name=f"tap_read_{number}" if self.cfg.sparse else "tap_read", reset_less=True)
+            m.d.comb += output.eq(read)
+            m.d.sync += read.eq(value)
+            with m.If(~self.thread.read_lane):
+                m.d.sync += read.eq(0)
 
     def _write_factors(self, m, factors):
         access, thread = self.files.factors, self.thread

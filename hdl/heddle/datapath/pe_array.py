@@ -11,7 +11,7 @@ from ..lib.shared_module import SharedModule
 from ..parameters.matrix import DatapathParameters
 from ..rnn.layouts import EngineStepPort
 from .cross_lane_tree import CrossLaneTree
-from .layouts import step_layout
+from .layouts import TAPS, SparseReadPort, step_layout
 from .pe import PE
 from .pipeline_control import PipelineControl
 from .register_arbiter import RegisterArbiter
@@ -51,6 +51,9 @@ class PEArray(Component):
     engine : In(EngineStepPort(cfg))
         With ``rnn``: steps of the engine. Of ``word``, one cycle after ``step``, the first ``dot / cat`` elements count. ``take`` takes
         them for the ``cat`` of ``step`` of the cycle before (also without ``step.step``), and holds them.
+    sparse : In(SparseReadPort(cfg))
+        With ``sparse``: factor words of a step of the sparse engine, in the cycle of ``engine.step``. Without ``active`` the step is one of
+        the engine for recurrent networks.
     registers : In(RegisterPort(cfg))
         Access of the thread unit.
     offset_read : In(OffsetReadPort(cfg))
@@ -90,6 +93,7 @@ class PEArray(Component):
             "pause": Out(1),
             "done": Out(1),
             **({"engine_active": In(1), "engine": In(EngineStepPort(cfg))} if cfg.rnn else {}),
+            **({"sparse": In(SparseReadPort(cfg))} if cfg.sparse else {}),
         })
 
     def elaborate(self, platform):
@@ -104,6 +108,9 @@ class PEArray(Component):
         if self.cfg.rnn:
             connect_members(m, flipped(self), control, ("engine_active",))
             m.d.comb += control.engine_step.eq(self.engine.step)
+        if self.cfg.sparse:
+            for part in (control, arbiter):
+                connect_members(m, flipped(self), part, ("sparse",))
         connect_members(m, flipped(self.registers), arbiter.registers, arbiter.registers.signature.members)
         self._lanes(m, control, arbiter)
         return m
@@ -119,6 +126,7 @@ class PEArray(Component):
             m.d.comb += getattr(sums, name).eq(at_lanes[name])
         lanes = SharedModule("heddle_lane", PE, cfg)
         values, seconds = ([[] for _ in range(slots)] for _ in range(2))
+        taps = [[[] for _ in range(slots)] for _ in range(1, TAPS)]
         for thread in range(cfg.threads):
             lane = lanes.instantiate(m, f"lane_{thread}")
             m.d.comb += [element.eq(value) for element, value in zip(lane.word, at_lanes["word"][thread % cfg.fetch_slots], strict=True)]
@@ -139,11 +147,13 @@ class PEArray(Component):
                 lane.offset_load.eq(self.offset_load),
                 self.offset[thread].eq(lane.offset),
             ]
-            values[thread % slots] += [lane.thread.product, *([lane.thread.tap] if cfg.rnn else [])]
+            values[thread % slots] += [lane.thread.product, *([lane.thread.tap] if cfg.rnn and not cfg.sparse else [])]
             seconds[thread % slots].append(lane.thread.factor)
-        self._read_data(m, values, seconds)
+            for tap, of_slots in enumerate(taps if cfg.sparse else ()):
+                of_slots[thread % slots].append(lane.thread.each_tap[tap])
+        self._read_data(m, values, seconds, taps)
 
-    def _read_data(self, m, values, seconds):
+    def _read_data(self, m, values, seconds, taps):
         """Registers that are read, of each slot: of all its PEs those that are read first, and those that may be second of a pair.
 
         PEs that were not read deliver zeros.
@@ -152,10 +162,14 @@ class PEArray(Component):
         pair = Stages(m, port.read_pair, "pair")[cfg.register_read_latency] if cfg.register_pairs else 0
         for slot, read in enumerate(port.read_data):
             first, second = Signal(32, name=f"first_{slot}"), Signal(32, name=f"second_{slot}")
-            for joined, name, of_slot in ((first, "first", values[slot]), (second, "second", seconds[slot])):
+            sums = [Signal(32, name=f"tap_{tap}_{slot}") for tap in range(1, TAPS)] if cfg.sparse else []
+            tap_reads = [(joined, f"tap_{tap}", taps[tap - 1][slot]) for tap, joined in enumerate(sums, 1)]
+            for joined, name, of_slot in ((first, "first", values[slot]), (second, "second", seconds[slot]), *tap_reads):
                 near = [any_of(of_slot[start:start + NEIGHBOURS]) for start in range(0, len(of_slot), NEIGHBOURS)]  # joined near their PEs
                 m.d.comb += joined.eq(any_of(self._later(m, f"{name}_{slot}_{number}", value) for number, value in enumerate(near)))
-            m.d.comb += read.eq(first | Mux(pair, 0, second))
+            m.d.comb += read.eq(any_of([first, *sums]) | Mux(pair, 0, second))
+            if cfg.sparse:      # an odd product register is a second one
+                m.d.comb += [value.eq(joined) for value, joined in zip(port.read_sums[slot], (first | second, *sums), strict=True)]
             if cfg.register_pairs:
                 m.d.comb += port.read_second[slot].eq(second)
 

@@ -7,7 +7,7 @@ from amaranth.utils import exact_log2
 from ..parameters.matrix import DatapathParameters
 from ..rnn.layouts import engine_step_layout
 from .cross_lane_tree import GROUP_LEVELS
-from .layouts import TAP_ROW_BITS, accumulate_layout, step_layout, tap_banks, tap_layout
+from .layouts import TAP_ROW_BITS, SparseReadPort, accumulate_layout, step_layout, tap_banks, tap_layout
 from .product_register_file import PRODUCT_ADDRESS_BITS
 
 __all__ = ["AccumulatePort", "MultiplyPort", "PipelineControl", "ProductAccessPort"]
@@ -23,8 +23,18 @@ def MultiplyPort(cfg, lanes=1):
         With ``wide_lanes``: elements of 16 bits.
     active : Out(lanes)
         PEs that take part in the step.
+    first : Out(numbers_per_word)
+        With ``sparse``: part of the word of port A that multipliers 0 to 3 take, one-hot.
+    second : Out(1 + numbers_per_word)
+        With ``sparse``: what multipliers 4 to 7 take, one-hot: part 1 of the word of port A, or a part of the word of port B.
+    unsigned : Out(2)
+        With ``sparse``: the bytes of multipliers 0 to 3 are unsigned; those of the others are.
     """
-    return Signature({"a_signed": Out(2), **({"wide": Out(1)} if cfg.wide_lanes else {}), "active": Out(lanes)})
+    parts = cfg.numbers_per_word
+    return Signature({
+        "a_signed": Out(2), **({"wide": Out(1)} if cfg.wide_lanes else {}), "active": Out(lanes),
+        **({"first": Out(parts), "second": Out(1 + parts), "unsigned": Out(2)} if cfg.sparse else {}),
+    })
 
 
 def AccumulatePort(cfg, lanes=1):
@@ -83,6 +93,8 @@ class PipelineControl(Component):
         With ``rnn``: high in each cycle 0 and 1 of a step of the engine; no step of ``mm`` is in flight.
     engine_step : In(engine_step_layout(cfg))
         With ``rnn``: step of the engine, in cycle 0.
+    sparse : In(SparseReadPort(cfg))
+        With ``sparse``: factor words of this step, in cycle 0.
     multiply : Out(MultiplyPort(cfg, threads))
         Control of the multipliers.
     odd_high : Out(1)
@@ -129,6 +141,7 @@ class PipelineControl(Component):
             "products": Out(ProductAccessPort()),
             "done": Out(1),
             **({"engine_active": In(1), "engine_step": In(engine_step_layout(cfg)), "taps": Out(tap_layout(cfg))} if cfg.rnn else {}),
+            **({"sparse": In(SparseReadPort(cfg))} if cfg.sparse else {}),
         })
 
     @property
@@ -156,6 +169,8 @@ class PipelineControl(Component):
         product = delayed(self.i.product, read + 2, "product", lambda stage: Mux(self.engine_active, self.engine_step.product, stage),
                           reset_less=True)
         self._elements(m, delayed)
+        if self.cfg.sparse:
+            self._operands(m)
         active = delayed(self._or_active(self.i.lanes), 1, "active", reset_less=True)
         zero = delayed(self.i.zero, read, "zero", lambda stage: Mux(self.engine_active, self.engine_step.zero, stage),
                        reset_less=True)
@@ -265,3 +280,13 @@ class PipelineControl(Component):
                         (self.accumulate.scaled, int16 & self.i.swapped, read + 1, "scaled")]
         for output, value, cycles, name in outputs:
             m.d.comb += output.eq(delayed(value, cycles, name, reset_less=True)[-1])
+
+    def _operands(self, m):
+        """Parts of factor words that the multipliers take, in cycle 1."""
+        sparse, parts = self.sparse, self.cfg.numbers_per_word
+        first, second, unsigned = Signal(parts, reset_less=True), Signal(1 + parts, reset_less=True), Signal(2, reset_less=True)
+        m.d.sync += [
+            first.eq(Mux(sparse.active, 1 << sparse.first_part, 1)), second.eq(Mux(sparse.active, 2 << sparse.second_part, 1)),
+            unsigned.eq(Mux(sparse.active, sparse.unsigned, 0)),
+        ]
+        m.d.comb += [self.multiply.first.eq(first), self.multiply.second.eq(second), self.multiply.unsigned.eq(unsigned)]

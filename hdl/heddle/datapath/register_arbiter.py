@@ -6,7 +6,16 @@ from amaranth.lib.wiring import Component, In, Out, Signature
 from ..constants import FIRST_FACTOR_REGISTER
 from ..interfaces.layouts import OffsetReadPort, RegisterPort
 from ..parameters.matrix import DatapathParameters
-from .layouts import TAP_ROW_BITS, TAPS, capture_layout, factor_access_layout, product_access_layout, tap_banks, tap_read_bits
+from .layouts import (
+    TAP_ROW_BITS,
+    TAPS,
+    SparseReadPort,
+    capture_layout,
+    factor_access_layout,
+    product_access_layout,
+    tap_banks,
+    tap_read_bits,
+)
 from .pipeline_control import ProductAccessPort
 
 __all__ = ["ACCESS_MEMBERS", "AccessPort", "RegisterArbiter", "RegisterFilePort"]
@@ -18,7 +27,8 @@ ACCESS_MEMBERS = ("read", "read_number", "read_grant", "write_product", "write_r
 def AccessPort(cfg):
     """The members of ``RegisterPort`` that access the register files."""
     members = RegisterPort(cfg).members
-    return Signature({name: members[name] for name in (*ACCESS_MEMBERS, *["read_tap"] * cfg.rnn, *["read_pair"] * cfg.register_pairs)})
+    return Signature({name: members[name] for name in (
+        *ACCESS_MEMBERS, *["read_tap"] * cfg.rnn, *["read_taps"] * cfg.sparse, *["read_pair"] * cfg.register_pairs)})
 
 
 def RegisterFilePort(cfg):
@@ -32,7 +42,7 @@ def RegisterFilePort(cfg):
     capture : Out(capture_layout(cfg))
         Destination of the values read in the cycle before; registered.
     read_tap : Out(tap_read_bits(cfg))
-        With ``rnn``: bank of a CAT tap that is read, one-hot from bank 0 of tap 1 on.
+        With ``rnn``: bank of a CAT tap that is read, one-hot from bank 0 of tap 1 on; with ``read_taps`` a bank of each tap.
     """
     return Signature({
         "products": Out(product_access_layout),
@@ -49,6 +59,8 @@ class RegisterArbiter(Component):
     the factor register file, highest priority first: writes of the thread unit, reads of offsets, reads of the thread unit. When a read of
     offsets has to wait, the thread unit is asked to leave a cycle without a write, so it waits three cycles at most.
 
+    A step of the sparse engine reads port B before all others; there is no other access to it in this cycle.
+
     Parameters
     ----------
     cfg : DatapathParameters
@@ -60,6 +72,8 @@ class RegisterArbiter(Component):
         Accesses of ``mm`` to the product register files.
     offset_read : In(OffsetReadPort(cfg))
         Reads of the offsets of the next ``mm``.
+    sparse : In(SparseReadPort(cfg))
+        With ``sparse``: factor words of a step of the sparse engine.
     files : Out(RegisterFilePort(cfg))
         Accesses to the register files.
     pause : Out(1)
@@ -84,6 +98,7 @@ class RegisterArbiter(Component):
             "offset_read": In(OffsetReadPort(cfg)),
             "files": Out(RegisterFilePort(cfg)),
             "pause": Out(1),
+            **({"sparse": In(SparseReadPort(cfg))} if cfg.sparse else {}),
         })
 
     @property
@@ -139,6 +154,9 @@ class RegisterArbiter(Component):
             access.read.eq(granted | offset.grant),
             access.write.eq(Mux(port.write_factor, port.write_parts, 0)),
         ]
+        if self.cfg.sparse:
+            with m.If(self.sparse.active):
+                m.d.comb += [access.word.eq(self.sparse.second_word), access.read.eq(1)]
         return number, granted
 
     def _capture(self, m, number, factor_read):
@@ -149,8 +167,10 @@ class RegisterArbiter(Component):
         if self.cfg.rnn:
             banks = tap_banks(self.cfg)
             bank = port.read_number[TAP_ROW_BITS:] % banks
-            m.d.comb += [self.files.read_tap.word_select(tap - 1, banks).eq(Mux(product_read & (port.read_tap == tap), 1 << bank, 0))
-                         for tap in range(1, TAPS)]
+            for tap in range(1, TAPS):
+                reads = port.read_tap == tap
+                m.d.comb += self.files.read_tap.word_select(tap - 1, banks).eq(
+                    Mux(product_read & (reads | port.read_taps if self.cfg.sparse else reads), 1 << bank, 0))
             product_read = product_read & (port.read_tap == 0)
         if self.cfg.register_pairs:
             m.d.sync += capture.odd.eq(product_read & (port.read_number[0] | port.read_pair))

@@ -274,7 +274,7 @@ def RegisterPort(cfg):
     read_grant : In(1)
         Grants the read; combinational.
     read_sums : In(32).array(slots, 4)
-        With ``cfg.sparse``: for a read with ``read_taps`` taps 0 to 3 of each slot, beside ``read_data``; undefined for other reads.
+        With ``cfg.sparse``: for a read with ``read_taps`` taps 0 to 3 of each slot, in place of ``read_data``; undefined for other reads.
     read_data : In(32).array(slots)
         The registers, for one cycle.
     read_second : In(32).array(slots)
