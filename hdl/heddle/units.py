@@ -29,6 +29,7 @@ def _units():
     from .memory.shared_memory import SharedMemory
     from .rnn.engine import RecurrentEngine
     from .rnn.tail import Tail
+    from .sparse.engine import SparseEngine
     from .thread.alu import Alu
     from .thread.offset_fetch import OffsetFetch
     from .thread.unit import ThreadUnit
@@ -46,6 +47,7 @@ def _units():
         "tmau": lambda cfg: Tmau(cfg.without_level2(tensors=True, tensor_floats=False, copy_within=False)),
         "shared_memory": lambda cfg: SharedMemory(cfg, readers=3, writers=2), "barriers": Barriers, "arbiter": GlobalArbiter,
         "rnn": lambda cfg: RecurrentEngine(cfg.replace(rnn=True)), "rnn_tail": lambda cfg: Tail(cfg.replace(rnn=True)),
+        "sparse_engine": lambda cfg: SparseEngine(cfg.replace(rnn=True, sparse=True, thread_slots=8, shared_writes=8)),
         "axi_master": AxiMaster, "l2": L2, "reduction_unit": ReductionUnit, "multicast": MulticastNetwork,
         "control_registers": ControlRegisters, "performance_counters": lambda cfg: PerformanceCounters(cfg.cores),
         # Of read requests: as many inputs as cores, at least the two of a core.

@@ -51,7 +51,7 @@ class PEArray(Component):
     engine : In(EngineStepPort(cfg))
         With ``rnn``: steps of the engine. Of ``word``, one cycle after ``step``, the first ``dot / cat`` elements count. ``take`` takes
         them for the ``cat`` of ``step`` of the cycle before (also without ``step.step``), and holds them.
-    sparse : In(SparseReadPort(cfg))
+    sparse_reads : In(SparseReadPort(cfg))
         With ``sparse``: factor words of a step of the sparse engine, in the cycle of ``engine.step``. Without ``active`` the step is one of
         the engine for recurrent networks.
     registers : In(RegisterPort(cfg))
@@ -93,7 +93,7 @@ class PEArray(Component):
             "pause": Out(1),
             "done": Out(1),
             **({"engine_active": In(1), "engine": In(EngineStepPort(cfg))} if cfg.rnn else {}),
-            **({"sparse": In(SparseReadPort(cfg))} if cfg.sparse else {}),
+            **({"sparse_reads": In(SparseReadPort(cfg))} if cfg.sparse else {}),
         })
 
     def elaborate(self, platform):
@@ -110,7 +110,7 @@ class PEArray(Component):
             m.d.comb += control.engine_step.eq(self.engine.step)
         if self.cfg.sparse:
             for part in (control, arbiter):
-                connect_members(m, flipped(self), part, ("sparse",))
+                connect_members(m, flipped(self), part, ("sparse_reads",))
         connect_members(m, flipped(self.registers), arbiter.registers, arbiter.registers.signature.members)
         self._lanes(m, control, arbiter)
         return m

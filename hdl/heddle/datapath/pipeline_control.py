@@ -93,7 +93,7 @@ class PipelineControl(Component):
         With ``rnn``: high in each cycle 0 and 1 of a step of the engine; no step of ``mm`` is in flight.
     engine_step : In(engine_step_layout(cfg))
         With ``rnn``: step of the engine, in cycle 0.
-    sparse : In(SparseReadPort(cfg))
+    sparse_reads : In(SparseReadPort(cfg))
         With ``sparse``: factor words of this step, in cycle 0.
     multiply : Out(MultiplyPort(cfg, threads))
         Control of the multipliers.
@@ -141,7 +141,7 @@ class PipelineControl(Component):
             "products": Out(ProductAccessPort()),
             "done": Out(1),
             **({"engine_active": In(1), "engine_step": In(engine_step_layout(cfg)), "taps": Out(tap_layout(cfg))} if cfg.rnn else {}),
-            **({"sparse": In(SparseReadPort(cfg))} if cfg.sparse else {}),
+            **({"sparse_reads": In(SparseReadPort(cfg))} if cfg.sparse else {}),
         })
 
     @property
@@ -283,7 +283,7 @@ class PipelineControl(Component):
 
     def _operands(self, m):
         """Parts of factor words that the multipliers take, in cycle 1."""
-        sparse, parts = self.sparse, self.cfg.numbers_per_word
+        sparse, parts = self.sparse_reads, self.cfg.numbers_per_word
         first, second, unsigned = Signal(parts, reset_less=True), Signal(1 + parts, reset_less=True), Signal(2, reset_less=True)
         m.d.sync += [
             first.eq(Mux(sparse.active, 1 << sparse.first_part, 1)), second.eq(Mux(sparse.active, 2 << sparse.second_part, 1)),

@@ -72,7 +72,7 @@ class RegisterArbiter(Component):
         Accesses of ``mm`` to the product register files.
     offset_read : In(OffsetReadPort(cfg))
         Reads of the offsets of the next ``mm``.
-    sparse : In(SparseReadPort(cfg))
+    sparse_reads : In(SparseReadPort(cfg))
         With ``sparse``: factor words of a step of the sparse engine.
     files : Out(RegisterFilePort(cfg))
         Accesses to the register files.
@@ -98,7 +98,7 @@ class RegisterArbiter(Component):
             "offset_read": In(OffsetReadPort(cfg)),
             "files": Out(RegisterFilePort(cfg)),
             "pause": Out(1),
-            **({"sparse": In(SparseReadPort(cfg))} if cfg.sparse else {}),
+            **({"sparse_reads": In(SparseReadPort(cfg))} if cfg.sparse else {}),
         })
 
     @property
@@ -155,8 +155,8 @@ class RegisterArbiter(Component):
             access.write.eq(Mux(port.write_factor, port.write_parts, 0)),
         ]
         if self.cfg.sparse:
-            with m.If(self.sparse.active):
-                m.d.comb += [access.word.eq(self.sparse.second_word), access.read.eq(1)]
+            with m.If(self.sparse_reads.active):
+                m.d.comb += [access.word.eq(self.sparse_reads.second_word), access.read.eq(1)]
         return number, granted
 
     def _capture(self, m, number, factor_read):

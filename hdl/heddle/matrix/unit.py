@@ -52,7 +52,7 @@ class MatrixUnit(Component):
         With ``rnn``: the engine for recurrent networks owns the PEs; no ``mm`` is in flight.
     engine : In(EngineStepPort(cfg))
         With ``rnn``: steps of the engine, and elements for the PEs.
-    sparse : In(SparseReadPort(cfg))
+    sparse_reads : In(SparseReadPort(cfg))
         With ``sparse``: factor words of the steps of the sparse engine.
     done : Out(1)
         An operation is over and its last sum is in the register file: a read granted in this cycle sees it.
@@ -97,7 +97,7 @@ class MatrixUnit(Component):
             "events": Out(EventPort(MATRIX_EVENTS)),
             **({"offset_write": Out(OffsetWritePort(cfg))} if cfg.gather_offsets else {}),
             **({"engine_active": In(1), "engine": In(EngineStepPort(cfg))} if cfg.rnn else {}),
-            **({"sparse": In(SparseReadPort(cfg))} if cfg.sparse else {}),
+            **({"sparse_reads": In(SparseReadPort(cfg))} if cfg.sparse else {}),
         })
 
     def elaborate(self, platform):
@@ -137,7 +137,7 @@ class MatrixUnit(Component):
         m.d.sync += fills.eq(fills + begins - fetch.fill_end)
 
     def _engine(self, m, lanes):
-        connect_members(m, flipped(self), lanes, ("engine_active", "engine", *["sparse"] * self.cfg.sparse))
+        connect_members(m, flipped(self), lanes, ("engine_active", "engine", *["sparse_reads"] * self.cfg.sparse))
 
     def _state(self, m, queue):
         unfinished = Signal(range(self.cfg.matrix_queue + PIPELINE_OPERATIONS))

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from ..constants import BANKS
 from .group import ConfigError
+from .memory import MemoryGroup
 from .rnn import RnnGroup
 
 __all__ = ["SPARSE_SLOTS", "SparseGroup", "SparseParameters"]
@@ -46,5 +47,5 @@ class SparseGroup(RnnGroup):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SparseParameters(SparseGroup):
+class SparseParameters(SparseGroup, MemoryGroup):
     """What the sparse engine takes: core, thread groups, memory, the recurrent engine's taps and its group."""

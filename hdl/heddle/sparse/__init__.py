@@ -1,0 +1,1 @@
+"""Sparse engine: products of sparse matrices with dense ones on the PE array."""

@@ -1,0 +1,72 @@
+"""Element window: the next two non-zeros."""
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.lib import stream
+from amaranth.lib.wiring import Component, In, Out
+
+from ..isa.sparse_job import ELEMENTS_OF_WORD
+from .layouts import element_layout, vector_layout
+
+__all__ = ["ElementWindow"]
+
+
+class ElementWindow(Component):
+    """Element window: shows the next two non-zeros of a sequence of words of eight.
+
+    *Ports*:
+    i : In(stream.Signature(vector_layout))
+        Words of non-zeros.
+    begins : In(1)
+        The next non-zero is at place ``start`` of its word.
+    start : In(3)
+        Place, with ``begins``.
+    take : In(2)
+        Non-zeros that leave in this cycle, up to two.
+    ends : In(1)
+        The non-zeros that leave, if any, are the last of their job: the rest of their word is left out.
+    o : Out(element_layout).array(2)
+        Next two non-zeros.
+    present : Out(2)
+        They are there.
+    fault : Out(2)
+        They are outside of shared memory.
+
+    *Latency*: one cycle from ``i`` to ``present``.
+
+    *Throughput*: two non-zeros a cycle.
+
+    *Back-pressure*: ``i.ready`` depends combinationally on ``take``, ``ends``, ``begins`` and ``start``.
+
+    *Reset*: empty.
+    """
+
+    def __init__(self):
+        super().__init__({
+            "i": In(stream.Signature(vector_layout)), "begins": In(1), "start": In(3), "take": In(2), "ends": In(1),
+            "o": Out(element_layout).array(2), "present": Out(2), "fault": Out(2),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        valid, held = Signal(), Signal(vector_layout, reset_less=True)
+        kept, place, after = Signal(3), Signal(3), Signal(4)
+        opened, open_now, leaves = Signal(), Signal(), Signal()     # non-zeros of the word at ``held`` have left
+        behind = self.i.payload
+        last = place == ELEMENTS_OF_WORD - 1
+        values = [[value.as_value() for value in word.elements] for word in (held, behind)]
+        m.d.comb += [
+            place.eq(Mux(self.begins, self.start, kept)), after.eq(place + self.take),
+            self.o[0].as_value().eq(Array(values[0])[place]),
+            self.o[1].as_value().eq(Array([*values[0][1:], values[1][0]])[place]),
+            self.present.eq(Cat(valid, valid & (~last | self.i.valid))),
+            self.fault.eq(Cat(held.fault, Mux(last, behind.fault, held.fault))),
+            open_now.eq((self.take != 0) | (opened & ~self.begins)),
+            leaves.eq(valid & (after[3] | (self.ends & open_now & (after[:3] != 0)))),
+            self.i.ready.eq(~valid | leaves),
+        ]
+        m.d.sync += [kept.eq(after), opened.eq(open_now)]
+        with m.If(self.ends):
+            m.d.sync += opened.eq(0)
+        with m.If(self.i.ready):
+            m.d.sync += [valid.eq(self.i.valid), held.eq(behind)]
+        return m

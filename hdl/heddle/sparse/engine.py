@@ -1,0 +1,179 @@
+"""Sparse engine: multiplies sparse matrices with dense ones on the PE array."""
+
+from typing import NamedTuple
+
+from amaranth.hdl import Module, ResetInserter, Signal
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
+
+from ..datapath.layouts import SparseReadPort
+from ..interfaces.control import EventPort
+from ..interfaces.front_end import SPARSE_JOBS, SparsePort, sparse_start_layout
+from ..interfaces.layouts import ErrorStream, SharedReadPort, SharedWritePort
+from ..isa.counter_table import SPARSE_EVENTS
+from ..lib.stream import Queue, link
+from ..parameters.sparse import SparseParameters
+from ..rnn.layouts import EngineStepPort
+from .job_fetch import JobFetch
+from .layouts import Client, SparseRegisterPort, item_layout
+from .nonzero_reader import NonzeroReader
+from .panel_loader import PanelLoader
+from .result_writer import ResultWriter
+from .row_drain import RowDrain
+from .row_pointers import RowPointers
+from .step_sequencer import StepSequencer
+from .word_reads import WordReads
+
+__all__ = ["SparseEngine"]
+
+ITEMS_AHEAD = 8         # rows whose pointers are read ahead of their steps
+
+
+class _Units(NamedTuple):
+    """Parts of the sparse engine."""
+
+    reads: WordReads
+    starts: Queue
+    jobs: JobFetch
+    pointers: RowPointers
+    items: Queue
+    elements: NonzeroReader
+    steps: StepSequencer
+    loader: PanelLoader
+    drain: RowDrain
+    writer: ResultWriter
+
+
+class SparseEngine(Component):
+    """Sparse engine: multiplies rows of a sparse matrix, in compressed rows, with a panel of a dense matrix that the PEs hold [S4].
+
+    A job in shared memory (``heddle.isa.sparse_job``) loads rows of the dense matrix into the panel, or multiplies rows of the sparse one
+    and writes their sums to shared memory. While ``busy`` the PEs and their register port belong to the engine. The accumulators 0 to 15
+    of all taps, registers 0 to 15, are undefined after a job.
+
+    Jobs are pipelined: fields, pointers and non-zeros of the next job are read while the rows of the job before have their steps.
+
+    Parameters
+    ----------
+    cfg : SparseParameters
+
+    *Ports*:
+    run : In(SparsePort())
+        Jobs, and how many of them are not done. They are done in order.
+    stop : In(1)
+        Ends all jobs. Rows whose last step is done are stored.
+    bank_read : Out(SharedReadPort(cfg))
+        Read port of shared memory; a request has one bank or two.
+    bank_write : Out(SharedWritePort(cfg))
+        Write port of shared memory; a request has all banks.
+    pe : Out(EngineStepPort(cfg))
+        Steps of the PEs and their elements.
+    reads : Out(SparseReadPort(cfg))
+        Factor words of the steps.
+    registers : Out(SparseRegisterPort(cfg))
+        Reads of sums and writes of the panel.
+    busy : Out(1)
+        A job was taken and is not done.
+    o_error : Out(ErrorStream())
+        Errors; registered.
+    events : Out(EventPort(SPARSE_EVENTS))
+        ``sparse_steps``; of these ``sparse_halves`` with one non-zero where a step has room for two, steps of empty rows not counted;
+        ``sparse_loads``: cycles with a write of the panel; ``sparse_waits``: cycles of ``busy`` with neither.
+
+    *Latency*: at the least latency of the memory 20 cycles from ``run.job`` to the first step; from the last step of a row
+    ``engine_sum_latency`` + ``register_read_latency`` + 4 cycles to the end of its first write.
+
+    *Throughput*: a row of n non-zeros takes the larger of n / ``sparse_pairs``, rounded up, and ``thread_groups`` cycles. A panel takes 32
+    bytes a cycle.
+
+    *Back-pressure*: PEs and registers never stall. Requests to shared memory wait as long as it pleases. ``run.job.ready`` comes from
+    registers and ``stop``.
+
+    *Reset*: no job is started. The register files keep their values.
+
+    *Errors*: an error ends all jobs, as ``stop`` does; it is reported once, with the instruction of its job. It is the error of the first
+    row in order that has one: rows before it are stored, this row and later ones are not. Codes and operands are those of
+    ``JobFetch``, ``RowPointers`` and ``StepSequencer``. Of a panel with an error no row is loaded.
+
+    *Source*: [S4.1-S4.6].
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg = SparseParameters.of(cfg)
+        super().__init__({
+            "run": In(SparsePort()), "stop": In(1), "bank_read": Out(SharedReadPort(cfg)), "bank_write": Out(SharedWritePort(cfg)),
+            "pe": Out(EngineStepPort(cfg)), "reads": Out(SparseReadPort(cfg)), "registers": Out(SparseRegisterPort(cfg)), "busy": Out(1),
+            "o_error": Out(ErrorStream()), "events": Out(EventPort(SPARSE_EVENTS)),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        cfg, ends = self.cfg, Signal()      # ``ends``: all jobs end, granted work completes
+        units = _Units(
+            WordReads(cfg), Queue(sparse_start_layout, SPARSE_JOBS, registered=False), JobFetch(cfg), RowPointers(cfg),
+            Queue(item_layout, ITEMS_AHEAD), NonzeroReader(cfg), StepSequencer(cfg), PanelLoader(cfg), RowDrain(cfg), ResultWriter(cfg))
+        for name in ("reads", "drain", "writer"):
+            m.submodules[name] = getattr(units, name)
+        for name in ("starts", "jobs", "pointers", "items", "elements", "steps", "loader"):
+            m.submodules[name] = ResetInserter(ends)(getattr(units, name))
+        for source, sink in ((units.starts.o, units.jobs.i), (units.jobs.o, units.pointers.i), (units.pointers.o, units.items.i),
+                             (units.pointers.o_extent, units.elements.i), (units.items.o, units.steps.i),
+                             (units.elements.o, units.steps.i_vector), (units.steps.o_row, units.drain.i), (units.drain.o, units.writer.i)):
+            link(m, source, sink)
+        connect(m, units.steps.panel, units.loader.panel)
+        for inner, outer in ((units.reads.bank, self.bank_read), (units.writer.bank, self.bank_write), (units.steps.pe, self.pe),
+                             (units.steps.reads, self.reads), (units.steps.o_error, self.o_error)):
+            connect(m, inner, flipped(outer))
+        m.d.comb += [
+            units.steps.place.eq(units.elements.place), units.steps.drained.eq(units.drain.drained), units.reads.hold.eq(ends),
+        ]
+        self._reads(m, units)
+        self._registers(m, units)
+        self._run(m, units, ends)
+        return m
+
+    def _reads(self, m, units):
+        """Requests of the parts to shared memory, and their answers."""
+        reads, jobs, pointers, elements, loader = units.reads, units.jobs, units.pointers, units.elements, units.loader
+        answer = reads.answer
+        for client, request in ((Client.JOBS, jobs.request), (Client.POINTERS, pointers.request), (Client.VALUES, elements.value_request),
+                                (Client.INDICES, elements.index_request), (Client.PANEL, loader.request)):
+            link(m, request, reads.request[client.value])
+        for client, answered in ((Client.JOBS, jobs.answered), (Client.POINTERS, pointers.answered),
+                                 (Client.VALUES, elements.value_answered), (Client.INDICES, elements.index_answered),
+                                 (Client.PANEL, loader.answered)):
+            m.d.comb += answered.eq(answer.answered[client.value])
+        m.d.comb += [
+            *(part.word.eq(answer.word) for part in (jobs, pointers, elements)), loader.last.eq(answer.last),
+            loader.arrived.eq(answer.arrived), *(inner.eq(outer) for inner, outer in zip(loader.halves, answer.halves, strict=True)),
+        ]
+
+    def _registers(self, m, units):
+        """Reads of sums, and writes of the panel: a factor word is written in the part of ``write_parts``."""
+        port, sums, loader = self.registers, units.drain.sums, units.loader
+        m.d.comb += [
+            port.read.eq(sums.read), port.read_taps.eq(sums.read), port.read_number.eq(sums.number), port.read_group.eq(sums.group),
+            port.write_factor.eq(loader.write), port.write_word.eq(loader.write_word), port.write_parts.eq(loader.write_parts),
+            port.write_lanes.eq(loader.write_lanes),
+        ]
+        for inner, outer in zip(sums.sums, port.read_sums, strict=True):
+            m.d.comb += [value.eq(read) for value, read in zip(inner, outer, strict=True)]
+        m.d.comb += [word.eq(value.replicate(self.cfg.numbers_per_word)) for word, value in zip(port.return_data, loader.data, strict=True)]
+
+    def _run(self, m, units, ends):
+        """Jobs that are not done, the end of all of them, and events."""
+        run, starts, steps, loader = self.run, units.starts, units.steps, units.loader
+        left, taken, over = run.left, Signal(), Signal()
+        step = self.pe.step.step
+        m.d.comb += [
+            run.job.ready.eq((left != SPARSE_JOBS) & ~ends & ~self.stop), taken.eq(run.job.valid & run.job.ready),
+            starts.i.valid.eq(taken), starts.i.payload.eq(run.job.payload),
+            over.eq(ends & units.reads.idle & ~units.drain.busy & ~units.writer.busy & ~step), self.busy.eq(left != 0),
+            self.events.sparse_steps.eq(step), self.events.sparse_halves.eq(steps.halves), self.events.sparse_loads.eq(loader.write),
+            self.events.sparse_waits.eq(self.busy & ~step & ~loader.write),
+        ]
+        m.d.sync += left.eq(left + taken - units.writer.done)
+        with m.If(self.busy & (self.stop | self.o_error.valid)):
+            m.d.sync += ends.eq(1)
+        with m.If(over):
+            m.d.sync += [left.eq(0), ends.eq(0)]
+        return m

@@ -1,0 +1,138 @@
+"""Payloads and ports between the parts of the sparse engine."""
+
+from amaranth.hdl import signed
+from amaranth.lib import data, enum
+from amaranth.lib.wiring import In, Out, Signature
+
+from ..constants import BANK_BYTES
+from ..interfaces.layouts import PC_BITS, RegisterPort
+from ..isa.error_codes import ErrorCode
+from ..isa.sparse_job import ELEMENTS_OF_WORD, sparse_job_layout
+
+__all__ = ["BLOCK_BITS", "COUNT_BITS", "ROWS_INSIDE", "SUMS_BITS", "WORD_BITS", "Client", "ItemKind", "PanelPort", "SparseRegisterPort",
+           "WordAnswerPort", "checked_job_layout", "drain_entry_layout", "element_layout", "extent_layout", "item_layout", "result_layout",
+           "vector_layout", "word_request_layout"]
+
+WORD_BITS = 16          # bits of the number of a word of 16 bytes in shared memory
+BLOCK_BITS = 20         # bits of the number of a row of 128 bytes, also behind the end of shared memory
+COUNT_BITS = 20         # bits of the non-zeros of a row: no more have their indices in shared memory
+ROWS_INSIDE = 16        # rows from their first step to the read of their last sums
+SUMS_BITS = 4           # bits of the number of an accumulator
+
+
+class Client(enum.Enum, shape=3):
+    """Part of the engine that reads shared memory, in the order of priority."""
+
+    JOBS = 0
+    POINTERS = 1
+    VALUES = 2
+    INDICES = 3
+    PANEL = 4
+
+
+# Read of a word of 16 bytes; ``pair``: of this word and the next one, which are in one row of the banks.
+word_request_layout = data.StructLayout({"word": WORD_BITS, "pair": 1})
+
+
+def WordAnswerPort():
+    """Words of shared memory that are read, seen from the reads.
+
+    *Ports*:
+    answered : Out(len(Client))
+        Part of the engine that gets words in this cycle, one-hot.
+    last : Out(1)
+        They are the last ones of its request.
+    word : Out(128)
+        Word of a request without ``pair``.
+    halves : Out(128).array(2)
+        First and second word of a pair, where ``arrived``.
+    arrived : Out(2)
+        Words of the pair that come in this cycle.
+    """
+    word = 8 * BANK_BYTES
+    return Signature({"answered": Out(len(Client)), "last": Out(1), "word": Out(word), "halves": Out(word).array(2), "arrived": Out(2)})
+
+
+# Job that was read. With a code other than NONE it has an error, and ``job`` is undefined.
+checked_job_layout = data.StructLayout({"pc": PC_BITS, "code": ErrorCode, "operand": 32, "job": sparse_job_layout})
+
+
+class ItemKind(enum.Enum, shape=2):
+    """Work of the step sequencer."""
+
+    ROW = 0         # a row of the sparse matrix
+    PANEL = 1       # rows of B
+    FAULT = 2       # an error, behind all work before it
+
+
+# One item of work, in order.
+item_layout = data.StructLayout({
+    "kind": ItemKind,
+    "pc": PC_BITS,
+    "code": ErrorCode,          # of FAULT
+    "operand": 32,              # of FAULT; PANEL: number of the first word of 16 bytes
+    "number": 16,               # ROW: number in its job; PANEL: rows
+    "panel_rows": 16,           # as in the job
+    "count": COUNT_BITS,        # ROW: non-zeros, or the largest number where there are more
+    "start": 3,                 # ROW: place of its first non-zero in the word of indices
+    "begins": 1,                # ROW: it is the first of its job
+    "ends": 1,                  # ROW: it is the last of its job
+    "outside": 1,               # ROW: a part of its sums has no place in shared memory
+    "output": BLOCK_BITS,       # ROW: row of 128 bytes of its sums, with ``outside`` the first one that does not exist
+    "planes": 1,
+    "unsigned_panel": 1,
+})
+
+# Non-zeros of a row, which is not empty, by number from the first one of the job on.
+extent_layout = data.StructLayout({
+    "begins": 1,                # no row of the job before has non-zeros
+    "first": 32,
+    "last": 32,
+    "indices": WORD_BITS,       # words of 16 bytes
+    "values": WORD_BITS,
+    "wide": 1,
+    "unsigned": 1,
+})
+
+element_layout = data.StructLayout({"index": 16, "value": signed(16)})
+
+# Non-zeros of a word of indices; ``fault``: they are outside of shared memory.
+vector_layout = data.StructLayout({"fault": 1, "elements": data.ArrayLayout(element_layout, ELEMENTS_OF_WORD)})
+
+
+def PanelPort():
+    """Load of rows of B into the panel, seen from the requester.
+
+    *Ports*:
+    begin : Out(1)
+        Starts a load; only while none is in progress.
+    word : Out(WORD_BITS)
+        With ``begin``: first word of 16 bytes.
+    row : Out(16)
+        With ``begin``: first row of the panel.
+    rows : Out(16)
+        With ``begin``: rows, at least one.
+    done : In(1)
+        The last word is written in this cycle.
+    """
+    return Signature({"begin": Out(1), "word": Out(WORD_BITS), "row": Out(16), "rows": Out(16), "done": In(1)})
+
+
+def drain_entry_layout(cfg):
+    """Row whose last step is done, or with ``empty`` the end of a job without sums."""
+    return data.StructLayout({"empty": 1, "ends": 1, "sums": SUMS_BITS, "output": cfg.row_bits})
+
+
+def result_layout(cfg):
+    """Sums of eight lanes for a row of shared memory, or with ``empty`` none; ``ends``: the last ones of a job."""
+    return data.StructLayout({
+        "empty": 1, "ends": 1, "output": cfg.row_bits, "data": data.ArrayLayout(8 * BANK_BYTES, cfg.thread_slots),
+    })
+
+
+def SparseRegisterPort(cfg):
+    """What the engine drives of ``RegisterPort``, and the sums that it reads."""
+    members = RegisterPort(cfg).members
+    return Signature({name: members[name] for name in (
+        "read", "read_number", "read_group", "read_tap", "read_taps", *["read_pair"] * cfg.register_pairs, "read_sums", "return_data",
+        "write_factor", "write_word", "write_parts", "write_lanes")})

@@ -1,0 +1,92 @@
+"""Panel loader: rows of B from shared memory to the factor register files."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import stream
+from amaranth.lib.wiring import Component, In, Out
+from amaranth.utils import exact_log2
+
+from ..constants import BANK_BYTES
+from ..parameters.sparse import SparseParameters
+from .layouts import WORD_BITS, PanelPort, word_request_layout
+
+__all__ = ["PanelLoader"]
+
+LANE_BYTES = 4          # of a row of B
+
+
+class PanelLoader(Component):
+    """Panel loader: reads rows of B and writes four bytes of each to every PE, those of eight PEs a cycle.
+
+    Parameters
+    ----------
+    cfg : SparseParameters
+
+    *Ports*:
+    panel : In(PanelPort())
+        Loads.
+    request : Out(stream.Signature(word_request_layout))
+        Reads of pairs of words, 32 bytes each.
+    answered : In(1)
+        Words of the oldest pair come.
+    last : In(1)
+        They are the last ones of the pair.
+    halves : In(128).array(2)
+        The words, where ``arrived``.
+    arrived : In(2)
+        Words that come in this cycle.
+    write : Out(1)
+        Writes to the factor register files; registered, as all that follows.
+    write_word : Out(factor_address_bits)
+        Factor word.
+    write_parts : Out(numbers_per_word)
+        Its 32-bit part, one-hot.
+    write_lanes : Out(threads)
+        PEs: the four or eight PEs of the words.
+    data : Out(32).array(thread_slots)
+        Data for each PE of a group of eight.
+
+    *Latency*: at the least latency of the memory 4 cycles from ``panel.begin`` to the first ``write``.
+
+    *Throughput*: 32 bytes a cycle.
+
+    *Back-pressure*: writes are never refused.
+
+    *Reset*: no load is in progress.
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg = SparseParameters.of(cfg)
+        super().__init__({
+            "panel": In(PanelPort()), "request": Out(stream.Signature(word_request_layout)), "answered": In(1), "last": In(1),
+            "halves": In(8 * BANK_BYTES).array(2), "arrived": In(2), "write": Out(1), "write_word": Out(cfg.factor_address_bits),
+            "write_parts": Out(cfg.numbers_per_word), "write_lanes": Out(cfg.threads), "data": Out(32).array(cfg.thread_slots),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        cfg, panel, request = self.cfg, self.panel, self.request
+        groups, parts = cfg.threads // cfg.thread_slots, exact_log2(cfg.numbers_per_word)
+        bits = 16 + exact_log2(groups)
+        word, left, missing = Signal(WORD_BITS), Signal(bits), Signal(bits)     # pairs to be requested; without their last answer
+        place = Signal(exact_log2(cfg.sparse_rows) + exact_log2(groups))        # row of the panel, then group of PEs
+        row, ends = place[exact_log2(groups):], self.answered & self.last
+        m.d.comb += [request.valid.eq(left != 0), request.payload.word.eq(word), request.payload.pair.eq(1)]
+        with m.If(request.valid & request.ready):
+            m.d.sync += [word.eq(word + 2), left.eq(left - 1)]
+        m.d.sync += [
+            missing.eq(missing - ends), place.eq(place + ends), panel.done.eq(ends & (missing == 1)),
+            self.write.eq(self.answered), self.write_word.eq(row >> parts),
+            self.write_parts.eq(1 << row[:parts] if parts else 1),
+        ]
+        with m.If(panel.begin):
+            pairs = panel.rows << exact_log2(groups)
+            m.d.sync += [word.eq(panel.word), left.eq(pairs), missing.eq(pairs), place.eq(panel.row << exact_log2(groups))]
+        slots_of_word = BANK_BYTES // LANE_BYTES
+        group = place[:exact_log2(groups)]
+        for lane in range(cfg.threads):
+            half = lane % cfg.thread_slots // slots_of_word
+            mine = self.arrived[half] & self.answered
+            m.d.sync += self.write_lanes[lane].eq(mine & (group == lane // cfg.thread_slots) if groups > 1 else mine)
+        for slot, value in enumerate(self.data):
+            m.d.sync += value.eq(self.halves[slot // slots_of_word].word_select(slot % slots_of_word, 32))
+        return m

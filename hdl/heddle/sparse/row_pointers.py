@@ -1,0 +1,170 @@
+"""Row pointers: reads the row pointers of jobs and makes rows of them."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import stream
+from amaranth.lib.wiring import Component, In, Out
+from amaranth.utils import exact_log2
+
+from ..constants import BANK_BYTES
+from ..isa.error_codes import ErrorCode
+from ..isa.sparse_job import ELEMENTS_OF_WORD, POINTER_BYTES, SparseKind, sparse_job_layout
+from ..lib.stream import Queue
+from ..parameters.sparse import SparseParameters
+from .layouts import BLOCK_BITS, COUNT_BITS, WORD_BITS, ItemKind, checked_job_layout, extent_layout, item_layout, word_request_layout
+
+__all__ = ["RowPointers"]
+
+WORDS_AHEAD = 4                                         # words of pointers that are requested and not used up
+POINTERS_OF_WORD = BANK_BYTES // POINTER_BYTES
+POINTER_BITS = 8 * POINTER_BYTES
+
+
+class RowPointers(Component):
+    """Row pointers: reads the row pointers of each job ahead and makes an item of work of each row, in order.
+
+    Panels and errors of jobs pass as items of their own. After an item with an error nothing follows until reset.
+
+    Parameters
+    ----------
+    cfg : SparseParameters
+
+    *Ports*:
+    i : In(stream.Signature(checked_job_layout))
+        Jobs.
+    request : Out(stream.Signature(word_request_layout))
+        Reads of words of row pointers.
+    answered : In(1)
+        ``word`` has the next word.
+    word : In(128)
+        Word of shared memory.
+    o : Out(stream.Signature(item_layout))
+        Items of work.
+    o_extent : Out(stream.Signature(extent_layout))
+        Non-zeros of each row that has some, in the cycle in which ``o`` transfers its item.
+
+    *Latency*: at the least latency of the memory 6 cycles from ``i`` to the first item.
+
+    *Throughput*: one row a cycle.
+
+    *Back-pressure*: ``i.ready`` is low while rows of a job are outstanding. ``o.valid`` depends on ``o_extent.ready``, and
+    ``o_extent.valid`` on ``o.ready``.
+
+    *Reset*: forgets the job.
+
+    *Errors*: OUT_OF_RANGE: the word of a pointer is outside of shared memory. SPARSE_POINTER: pointers fall, or the first one is below
+    ``first`` of the job.
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg = SparseParameters.of(cfg)
+        super().__init__({
+            "i": In(stream.Signature(checked_job_layout)), "request": Out(stream.Signature(word_request_layout)), "answered": In(1),
+            "word": In(8 * BANK_BYTES), "o": Out(stream.Signature(item_layout)), "o_extent": Out(stream.Signature(extent_layout)),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        self._active, self._dead = Signal(), Signal()
+        self._job, self._pc = Signal(sparse_job_layout, reset_less=True), Signal.like(self.i.payload.pc, reset_less=True)
+        self._gone = Signal()           # the next pointer is outside of shared memory
+        self._number = Signal(WORD_BITS + 2)        # word to request next
+        self._begin = Signal()
+        passes = Signal()               # a job without rows becomes an item
+        job = self.i.payload.job
+        plain = (self.i.payload.code == ErrorCode.NONE) & (job.kind == SparseKind.ROWS)
+        m.d.comb += [
+            passes.eq(self.i.valid & ~plain & ~self._active & ~self._dead),
+            self._begin.eq(self.i.valid & plain & ~self._active & ~self._dead),
+            self.i.ready.eq(~self._active & ~self._dead & (plain | self.o.ready)),
+        ]
+        with m.If(self._begin):
+            m.d.sync += [self._active.eq(1), self._job.eq(job), self._pc.eq(self.i.payload.pc)]
+        words = self._words(m)
+        pointer = self._pointers(m, words)
+        self._rows(m, pointer, passes)
+        return m
+
+    def _words(self, m):
+        """Reads the words of pointers ahead; returns their queue."""
+        m.submodules.words = words = Queue(8 * BANK_BYTES, WORDS_AHEAD, registered=False)
+        inside, left = Signal(range(WORDS_AHEAD + 1)), Signal(WORD_BITS)        # words in the queue or on their way; to be requested
+        outside, accepted, job = Signal(), Signal(), self.i.payload.job
+        last = (job.pointers // POINTER_BYTES + job.rows) // POINTERS_OF_WORD
+        m.d.comb += [
+            outside.eq(self._number >= self.cfg.shared_bytes // BANK_BYTES),
+            self.request.valid.eq((left != 0) & ~outside & (inside != WORDS_AHEAD)), self.request.payload.word.eq(self._number),
+            accepted.eq(self.request.valid & self.request.ready),
+            words.i.valid.eq(self.answered), words.i.payload.eq(self.word),
+            self._gone.eq((left != 0) & outside & (inside == 0)),
+        ]
+        m.d.sync += inside.eq(inside + accepted - (words.o.valid & words.o.ready))
+        with m.If(accepted):
+            m.d.sync += [self._number.eq(self._number + 1), left.eq(left - 1)]
+        with m.If(self._begin):
+            m.d.sync += [self._number.eq(job.pointers // BANK_BYTES), left.eq(last - job.pointers // BANK_BYTES + 1)]
+        return words
+
+    def _pointers(self, m, words):
+        """Takes the pointers out of the words, one a cycle; returns the stream of them, with the mark of one that is outside."""
+        pointer = stream.Signature(POINTER_BITS + 1).create(path=("pointer",))
+        place, left, takes = Signal(range(POINTERS_OF_WORD)), Signal(17), Signal()
+        m.d.comb += [
+            takes.eq((left != 0) & (words.o.valid | self._gone) & (~pointer.valid | pointer.ready)),
+            words.o.ready.eq(takes & ((place == POINTERS_OF_WORD - 1) | (left == 1))),
+        ]
+        with m.If(pointer.ready):
+            m.d.sync += pointer.valid.eq(0)
+        with m.If(takes):
+            m.d.sync += [
+                pointer.valid.eq(1), place.eq(place + 1), left.eq(left - 1), pointer.payload[-1].eq(self._gone),
+                pointer.payload[:-1].eq(words.o.payload.word_select(place, POINTER_BITS)),
+            ]
+        with m.If(self._begin):
+            job = self.i.payload.job
+            m.d.sync += [place.eq(job.pointers // POINTER_BYTES), left.eq(job.rows + 1)]
+        return pointer
+
+    def _rows(self, m, pointer, passes):
+        """Makes items of the pointers, or of a job without rows."""
+        job, item, extent = self._job, self.o.payload, self.o_extent.payload
+        value, gone = pointer.payload[:-1], pointer.payload[-1]
+        opened, filled = Signal(), Signal()             # the first pointer is known; a row with non-zeros has passed
+        before, number = Signal(POINTER_BITS), Signal(16)
+        block, blocks = Signal(BLOCK_BITS), self.cfg.threads // self.cfg.thread_slots
+        rows, faulty, falls, some = self.cfg.shared_rows, Signal(), Signal(), Signal()
+        count, offsets = Signal(POINTER_BITS), [Signal(POINTER_BITS, name=f"offset_{number}") for number in range(2)]
+        m.d.comb += [
+            falls.eq(value < Mux(opened, before, job.first)), faulty.eq(gone | falls), some.eq(opened & ~faulty & (value != before)),
+            count.eq(value - before), *(offset.eq(each - job.first) for offset, each in zip(offsets, (before, value))),
+            item.kind.eq(Mux(faulty, ItemKind.FAULT, ItemKind.ROW)), item.pc.eq(self._pc),
+            item.code.eq(Mux(gone, ErrorCode.OUT_OF_RANGE, ErrorCode.SPARSE_POINTER)),
+            item.operand.eq(Mux(gone, self._number * BANK_BYTES, number)), item.number.eq(number), item.panel_rows.eq(job.panel_rows),
+            item.count.eq(Mux(count[COUNT_BITS:].any(), (1 << COUNT_BITS) - 1, count)), item.start.eq(offsets[0] % ELEMENTS_OF_WORD),
+            item.begins.eq(number == 0), item.ends.eq(number == job.rows - 1),
+            item.outside.eq(block + blocks > rows), item.output.eq(Mux((block < rows) & item.outside, rows, block)),
+            item.planes.eq(job.planes), item.unsigned_panel.eq(job.unsigned_panel),
+            extent.begins.eq(~filled), extent.first.eq(offsets[0]), extent.last.eq(offsets[1] - 1),
+            extent.indices.eq(job.indices // BANK_BYTES), extent.values.eq(job.values // BANK_BYTES), extent.wide.eq(job.wide_values),
+            extent.unsigned.eq(job.unsigned_values),
+            self.o.valid.eq(pointer.valid & ~self._dead & (opened | faulty) & (~some | self.o_extent.ready)),
+            self.o_extent.valid.eq(pointer.valid & ~self._dead & some & self.o.ready),
+            pointer.ready.eq(~self._dead & Mux(opened | faulty, self.o.ready & (~some | self.o_extent.ready), 1)),
+        ]
+        with m.If(passes):
+            given = self.i.payload
+            m.d.comb += [
+                self.o.valid.eq(1), item.pc.eq(given.pc), item.code.eq(given.code), item.number.eq(given.job.rows),
+                item.panel_rows.eq(given.job.panel_rows), item.operand.eq(given.operand), item.kind.eq(ItemKind.FAULT),
+            ]
+            with m.If(given.code == ErrorCode.NONE):
+                m.d.comb += [item.kind.eq(ItemKind.PANEL), item.operand.eq(given.job.values // BANK_BYTES)]
+        with m.If(self.o.valid & self.o.ready & (item.kind == ItemKind.FAULT)):
+            m.d.sync += self._dead.eq(1)
+        with m.If(pointer.valid & pointer.ready):
+            m.d.sync += [before.eq(value), opened.eq(1)]
+            with m.If(opened):
+                m.d.sync += [number.eq(number + 1), block.eq(block + blocks), filled.eq(filled | some)]
+                with m.If(item.ends):
+                    m.d.sync += self._active.eq(0)
+        with m.If(self._begin):
+            m.d.sync += [opened.eq(0), filled.eq(0), number.eq(0), block.eq(self.i.payload.job.output >> exact_log2(128))]

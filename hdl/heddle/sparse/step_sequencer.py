@@ -1,0 +1,197 @@
+"""Step sequencer: steps of the PEs for the rows of sparse matrices."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, stream
+from amaranth.lib.wiring import Component, In, Out, flipped
+from amaranth.utils import exact_log2
+
+from ..constants import BANK_BYTES
+from ..datapath.layouts import SparseReadPort
+from ..interfaces.layouts import ErrorStream
+from ..isa.error_codes import ErrorCode
+from ..lib.stream import link
+from ..parameters.sparse import SparseParameters
+from ..rnn.layouts import EngineStepPort
+from .element_window import ElementWindow
+from .layouts import ROWS_INSIDE, SUMS_BITS, ItemKind, PanelPort, drain_entry_layout, element_layout, item_layout, vector_layout
+
+__all__ = ["StepSequencer"]
+
+CAT_FOUR = 2        # log2 of the sums of a PE
+
+# Step before its checks. ``count``: non-zeros; ``last``: of its row; ``halves``: there is room for a second one.
+chosen_layout = data.StructLayout({
+    "count": 2, "first": 1, "last": 1, "halves": 1, "sums": SUMS_BITS, "fault": 2, "elements": data.ArrayLayout(element_layout, 2),
+    "item": item_layout,
+})
+
+
+class StepSequencer(Component):
+    """Step sequencer: multiplies the non-zeros of a row, up to two in a step, with their rows of the panel [S4].
+
+    A step is chosen in one cycle and checked in the next one. Row n of the engine, counted modulo 16, has its sums in accumulators n. A row
+    without non-zeros has a step with zeros. At most ``ROWS_INSIDE`` (16) rows are between their first step and the read of their sums.
+
+    With ``planes`` a non-zero a of index k takes both places of a step: a times row 2k of the panel, whose bytes are unsigned, and 256 a
+    times row 2k + 1, whose bytes are signed.
+
+    Parameters
+    ----------
+    cfg : SparseParameters
+
+    *Ports*:
+    i : In(stream.Signature(item_layout))
+        Work in order.
+    i_vector : In(stream.Signature(vector_layout))
+        Non-zeros of the rows.
+    place : In(30)
+        Number of the word of a vector with ``fault``.
+    pe : Out(EngineStepPort(cfg))
+        Steps of the PEs and their elements; registered.
+    reads : Out(SparseReadPort(cfg))
+        Factor words of the steps; registered.
+    panel : Out(PanelPort())
+        Loads of the panel; a load begins when no step is chosen, and steps behind it wait for its end.
+    o_row : Out(stream.Signature(drain_entry_layout(cfg), always_ready=True))
+        Rows, in the cycle of their last step; jobs of panels at their end.
+    drained : In(1)
+        The sums of the oldest row are read.
+    o_error : Out(ErrorStream())
+        The first error; registered. No step follows until reset.
+    halves : Out(1)
+        The step in this cycle has one non-zero where two fit.
+
+    *Latency*: 2 cycles from ``i`` and the window to ``pe.step``; ``pe.word`` and ``pe.take`` follow one cycle later.
+
+    *Throughput*: one step a cycle, without a gap between rows.
+
+    *Back-pressure*: ``i.ready`` depends on ``i``. The PEs never stall a step.
+
+    *Reset*: no work.
+
+    *Errors*: those of items; OUT_OF_RANGE where non-zeros, or the sums of a row, are outside of shared memory; SPARSE_INDEX for an index
+    that the panel does not have. Rows before that of the error are at ``o_row``, this row and later ones are not.
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg = SparseParameters.of(cfg)
+        super().__init__({
+            "i": In(stream.Signature(item_layout)), "i_vector": In(stream.Signature(vector_layout)), "place": In(30),
+            "pe": Out(EngineStepPort(cfg)), "reads": Out(SparseReadPort(cfg)), "panel": Out(PanelPort()),
+            "o_row": Out(stream.Signature(drain_entry_layout(cfg), always_ready=True)), "drained": In(1), "o_error": Out(ErrorStream()),
+            "halves": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        self._valid, self._chosen = Signal(), Signal(chosen_layout, reset_less=True)
+        self._failed = Signal()
+        self._choose(m)
+        self._panel(m)
+        error = self._check(m)
+        self._step(m, error)
+        return m
+
+    def _choose(self, m):
+        """The next step, of the item at ``i``."""
+        m.submodules.window = window = ElementWindow()
+        link(m, flipped(self.i_vector), window.i)
+        item, pairs = self.i.payload, self.cfg.sparse_pairs > 1
+        first, left, remaining = Signal(init=1), Signal.like(item.count), Signal.like(item.count)    # non-zeros of the row
+        inside, sums = Signal(range(ROWS_INSIDE + 1)), Signal(SUMS_BITS)
+        fires, single, last, ready, count = Signal(), Signal(), Signal(), Signal(), Signal(2)
+        row = self.i.valid & (item.kind == ItemKind.ROW)
+        chosen = self._chosen
+        self._item_ends = Signal()      # the panel at ``i`` is loaded
+        m.d.comb += [
+            single.eq(item.planes if pairs else 1), remaining.eq(Mux(first, item.count, left)),
+            last.eq(remaining <= Mux(single, 1, 2)),
+            count.eq(Mux(remaining == 0, 0, Mux(single | (remaining == 1), 1, 2))),
+            ready.eq((count == 0) | (window.present[0] & ((count == 1) | window.present[1] | window.fault[0]))),
+            fires.eq(row & ready & (~first | (inside != ROWS_INSIDE))),
+            window.begins.eq(row & item.begins & first), window.start.eq(item.start), window.take.eq(Mux(fires, count, 0)),
+            window.ends.eq(fires & last & item.ends),
+            self.i.ready.eq(Mux(item.kind == ItemKind.ROW, fires & last, Mux(item.kind == ItemKind.PANEL, self._item_ends, ~self._valid))),
+        ]
+        m.d.sync += [
+            self._valid.eq(fires | (self.i.valid & (item.kind == ItemKind.FAULT) & ~self._valid)), chosen.count.eq(count),
+            chosen.first.eq(first), chosen.last.eq(last), chosen.halves.eq((count == 1) & ~single), chosen.sums.eq(sums),
+            chosen.fault.eq(window.fault), *(kept.eq(value) for kept, value in zip(chosen.elements, window.o)), chosen.item.eq(item),
+            inside.eq(inside + (fires & first) - self.drained),
+        ]
+        with m.If(fires):
+            m.d.sync += [first.eq(last), left.eq(remaining - count), sums.eq(sums + last)]
+
+    def _panel(self, m):
+        """Hands a panel to its loader."""
+        item, panel, loads = self.i.payload, self.panel, Signal()
+        waits = self.i.valid & (item.kind == ItemKind.PANEL)
+        m.d.comb += [
+            panel.begin.eq(waits & ~loads & ~self._valid & ~self._failed), panel.word.eq(item.operand), panel.row.eq(item.panel_rows),
+            panel.rows.eq(item.number), self._item_ends.eq(panel.done),
+        ]
+        with m.If(panel.begin):
+            m.d.sync += loads.eq(1)
+        with m.If(panel.done):
+            m.d.sync += loads.eq(0)
+
+    def _check(self, m):
+        """Whether the chosen step has an error, which is reported."""
+        chosen, item, report = self._chosen, self._chosen.item, self.o_error
+        limit, error = Signal(16), Signal()
+        several = Signal(2)                                 # non-zeros of the step
+        wrong = [several[number] & (element.index >= limit) for number, element in enumerate(chosen.elements)]
+        gone = [several[number] & chosen.fault[number] for number in range(2)]
+        beyond = chosen.last & item.outside
+        m.d.comb += [
+            limit.eq(Mux(item.planes, item.panel_rows >> 1, item.panel_rows)), several.eq(Cat(chosen.count != 0, chosen.count[1])),
+            error.eq(self._valid & ~self._failed & ((item.kind == ItemKind.FAULT) | Cat(*wrong, *gone, beyond).any())),
+        ]
+        m.d.sync += [report.valid.eq(error), report.payload.pc.eq(item.pc)]
+        with m.If(error):
+            m.d.sync += self._failed.eq(1)
+        outside = ErrorCode.OUT_OF_RANGE
+        with m.If(item.kind == ItemKind.FAULT):
+            m.d.sync += [report.payload.code.eq(item.code), report.payload.operand.eq(item.operand)]
+        for number in range(2):
+            index = chosen.elements[number].index
+            with m.Elif(gone[number]):
+                m.d.sync += [report.payload.code.eq(outside), report.payload.operand.eq(self.place * BANK_BYTES)]
+            with m.Elif(wrong[number]):
+                m.d.sync += [report.payload.code.eq(ErrorCode.SPARSE_INDEX), report.payload.operand.eq(Cat(index, item.number))]
+        with m.Else():
+            m.d.sync += [report.payload.code.eq(outside), report.payload.operand.eq(item.output << 7)]
+        return error
+
+    def _step(self, m, error):
+        cfg, chosen, item = self.cfg, self._chosen, self._chosen.item
+        step, reads, row = self.pe.step, self.reads, self.o_row.payload
+        first, second = (element for element in chosen.elements)
+        fires, parts = Signal(), exact_log2(cfg.numbers_per_word)
+        places = [Signal(range(cfg.sparse_rows), name=f"panel_row_{number}") for number in range(2)]
+        elements = [Signal.like(self.pe.word[0], name=f"element_{number}", reset_less=True) for number in range(cfg.sparse_pairs)]
+        ends, halves = Signal(), Signal()
+        m.d.comb += [
+            fires.eq(self._valid & ~self._failed & ~error),
+            places[0].eq(Mux(item.planes, first.index << 1, first.index)),
+            places[1].eq(Mux(item.planes, first.index << 1 | 1, second.index)),
+            reads.active.eq(step.step), self.halves.eq(step.step & halves),
+            self.o_row.valid.eq((step.step & ends) | row.empty),
+        ]
+        m.d.sync += [
+            step.step.eq(fires), step.product.eq(chosen.sums), step.source.eq(chosen.sums), step.zero.eq(chosen.first),
+            step.cat.eq(CAT_FOUR), step.factor_word.eq(places[0] >> parts), reads.first_part.eq(places[0]),
+            reads.second_word.eq(places[1] >> parts), reads.second_part.eq(places[1]),
+            reads.unsigned.eq(Cat(item.planes | item.unsigned_panel, ~item.planes & item.unsigned_panel)),
+            ends.eq(chosen.last), halves.eq(chosen.halves), row.sums.eq(chosen.sums), row.output.eq(item.output),
+            row.ends.eq(item.ends), row.empty.eq(self.panel.done),
+            self.pe.take.eq(step.step), *(word.eq(element) for word, element in zip(self.pe.word, elements)),
+            elements[0].eq(Mux(chosen.count == 0, 0, first.value)),
+        ]
+        with m.If(self.panel.done):
+            m.d.sync += row.ends.eq(1)
+        if len(elements) > 1:
+            with m.If(item.planes):
+                m.d.sync += elements[1].eq(Mux(chosen.count == 0, 0, first.value << 8))
+            with m.Else():
+                m.d.sync += elements[1].eq(Mux(chosen.count[1], second.value, 0))
