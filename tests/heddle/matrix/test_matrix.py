@@ -15,7 +15,7 @@ from heddle_sim.toolchain.cocotb_runner import run_bench
 from heddle_verif.variants.bench_cases import bench_cases
 
 TINY = load_config("tiny")
-PLAIN = TINY.replace(rnn=False, gather_offsets=False)
+PLAIN = TINY.replace(rnn=False, sparse=False, gather_offsets=False)
 CONFIGS = {
     "tiny": TINY,
     "dot8": PLAIN.replace(dot=8, thread_slots=4, matrix_queue=2, fetch_words=1),

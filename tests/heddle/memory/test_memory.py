@@ -13,7 +13,7 @@ from heddle_sim.toolchain.cocotb_runner import run_bench
     pytest.param(3, 2, 8, marks=pytest.mark.smoke), pytest.param(1, 1, 8, marks=pytest.mark.variant), (3, 2, 1),
     pytest.param(4, 3, 8, marks=pytest.mark.variant)])
 def test_shared_memory(readers, writers, shared_writes, simulator, seed):
-    cfg = load_config("tiny").replace(shared_writes=shared_writes, bank_patience=16)
+    cfg = load_config("tiny").replace(sparse=False, shared_writes=shared_writes, bank_patience=16)
     run_bench(SharedMemory(cfg, readers, writers), bench="heddle_verif.bench.shared_memory", cfg=cfg, simulator=simulator, seed=seed,
               parameters={"readers": readers, "writers": writers})
 

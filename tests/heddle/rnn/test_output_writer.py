@@ -12,6 +12,6 @@ SHAPES = [(1, 1), (4, 8), (8, 1), (16, 8), (16, 1)]
 @pytest.mark.parametrize("lanes, writes", SHAPES)
 def test_output_writer(lanes, writes, simulator, seed):
     cfg = load_config("tiny").replace(threads=16, thread_slots=lanes, shared_writes=writes, shared_memory_kib=4,
-                                     gather_offsets=False)
+                                     gather_offsets=False, sparse=False)
     assert cfg.tail_lanes == lanes
     run_bench(OutputWriter(cfg), bench="heddle_verif.bench.output_writer", cfg=cfg, simulator=simulator, seed=seed)

@@ -34,7 +34,7 @@ CONFIGURATIONS = {
 
 
 def bench(name, simulator, seed, tables):
-    cfg = load_config("tiny").replace(**{"rnn": True, "rnn_elements": 1024, "rnn_records": 64} | CONFIGURATIONS[name])
+    cfg = load_config("tiny").replace(**{"sparse": False, "rnn_elements": 1024, "rnn_records": 64} | CONFIGURATIONS[name])
     run_bench(Tail(cfg), bench="heddle_verif.bench.rnn_tail", cfg=cfg, simulator=simulator, seed=seed,
               parameters={"tables": tables, "jobs": 11})
 

@@ -26,7 +26,7 @@ UNITS = [pytest.param(load_config("tiny"), id="tiny", marks=pytest.mark.smoke),
                       marks=pytest.mark.variant),
          pytest.param(MIDDLE, id="middle", marks=pytest.mark.variant),
          pytest.param(WIDE, id="wide", marks=pytest.mark.variant)]
-OUTPUT = load_config("tiny").replace(name="output", threads=16, thread_slots=4, thread_multipliers=4, output_stage=True)
+OUTPUT = load_config("tiny").replace(name="output", threads=16, sparse=False, thread_slots=4, thread_multipliers=4, output_stage=True)
 FAR = NARROW.replace(name="far", thread_slots=1, dot=8, factor_words=32, fetch_words=1, far_registers=True)
 
 

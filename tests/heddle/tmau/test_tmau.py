@@ -37,9 +37,9 @@ WITHIN = {
     "wide": CONFIGS["base"].without_level2(shared_memory_kib=8),
     "stores": CONFIGS["small"].replace(l2_kib=4, reductions=True),
     "far": FAR.replace(tensors=False),
-    "one_bus": CONFIGS["tiny"].replace(tensors=False, shared_writes=1),
+    "one_bus": CONFIGS["tiny"].replace(tensors=False, sparse=False, shared_writes=1),
     "small": CONFIGS["small"].replace(copy_within=True),
-    "far_one_bus": FAR.replace(tensors=False, shared_writes=1),
+    "far_one_bus": FAR.replace(tensors=False, sparse=False, shared_writes=1),
 }
 
 

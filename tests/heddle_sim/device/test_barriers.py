@@ -174,7 +174,7 @@ SLOW = {
 def test_a_wait_that_takes_too_long(wait):
     program, operand = SLOW[wait]
     # Without a cache, which would answer sooner; the device of test_multicast.py, whose second core does the same.
-    cfg = CFG.without_level2(name="tiny_multicast2", rnn=False, cores=2, multicast=True)
+    cfg = CFG.without_level2(name="tiny_multicast2", rnn=False, sparse=False, cores=2, multicast=True)
     with make("verilator", cfg, latency=600, wait_timeout_cycles=150) as device:
         with pytest.raises(DeviceError) as caught:
             device.run(START + program + "trap 1\n")

@@ -272,4 +272,4 @@ def test_configurations_that_cannot():
         with Device(cfg, "golden", memory_bytes=1 << 20) as device, pytest.raises(ValueError, match=message):
             device.conv(X, W, np.zeros(4, np.int32), requantise=spec)
     with pytest.raises(ValueError, match="output_stage must be false with thread_slots = 2 and thread_multipliers = 8"):
-        base.replace(thread_slots=2)
+        base.replace(sparse=False, thread_slots=2)

@@ -254,5 +254,5 @@ def test_checks_are_made_in_order():
             word = pack(everything | {"opcode": opcode})
             first = checks[0].field
             operand = (1 << 32) - 1 if first == "modifiers" else everything[first]
-            result = simulator(CFG.replace(tensors=False, rnn=False, compiled_offsets=0, gather_offsets=False)).run(Program([word]))
+            result = simulator(CFG.replace(tensors=False, rnn=False, sparse=False, compiled_offsets=0, gather_offsets=False)).run(Program([word]))
             assert_error(result, checks[0].code, 0, operand)

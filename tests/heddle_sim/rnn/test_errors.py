@@ -107,7 +107,7 @@ def test_what_does_not_fit():
         (BASE.replace(rnn_elements=256), ("rnn", 200, 100), "vectors of a context must fit 256 elements (rnn_elements), not take 408"),
         (BASE.replace(rnn_records=8), ("lstm", 4, 4, 3),
          "sweeps of all models must fit 8 (rnn_records of configuration base), not take 12"),
-        (load_config("base").replace(rnn=False), ("rnn", 4, 4),
+        (load_config("base").replace(rnn=False, sparse=False), ("rnn", 4, 4),
          f"configuration base must have rnn ({lacking(load_config('small'), 'rnn')})"),
     ]
     for cfg, (kind, hidden, inputs, *copies), says in cases:
@@ -136,7 +136,7 @@ def test_errors_of_the_instruction():
             with pytest.raises(DeviceError) as raised:
                 device.run("umov ur0, 0\nbarrier.expect b0, 16\ncopy_block.shared.global ur0, ur0, 1, b0\nbarrier.wait b0\nrnn ur0\nhalt")
             assert (raised.value.code, raised.value.operand) == (ErrorCode.RECURRENT_IMAGE, 0)
-    with Device(TINY.replace(rnn=False), "golden", memory_bytes=4096) as device, pytest.raises(DeviceError) as raised:
+    with Device(TINY.replace(rnn=False, sparse=False), "golden", memory_bytes=4096) as device, pytest.raises(DeviceError) as raised:
         device.run("rnn ur1\nhalt")
     assert raised.value.code is ErrorCode.UNSUPPORTED
 

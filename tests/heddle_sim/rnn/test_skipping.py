@@ -12,7 +12,7 @@ from heddle_verif.stimulus.recurrent_networks import KINDS, random_layer
 
 TINY = load_config("tiny").replace(rnn=True, rnn_tap_registers=64, factor_words=512, shared_memory_kib=32, rnn_elements=1024)
 # Two layers of 16 units and 8 inputs on 8 multipliers: 336 cycles a step without skipping.
-EDGE = TINY.replace(dot=4, thread_slots=2, gather_offsets=False, rnn_contexts=1, rnn_differences=True)
+EDGE = TINY.replace(dot=4, sparse=False, thread_slots=2, gather_offsets=False, rnn_contexts=1, rnn_differences=True)
 
 
 @pytest.mark.parametrize("linear, held, most, gain", [

@@ -24,8 +24,8 @@ UNITS = {
 PRESETS = preset_names()
 SIMULATORS = ("verilator", "golden")
 _OF_OPCODE = {opcode.value: unit for unit, opcodes in UNITS.items() for opcode in opcodes}
-_NEEDS = {"gathers": "gather_offsets", "recurrent engine": "rnn", "sparse engine": "sparse", "copies of tensors": "tensors", "prefetches": "tensors",
-          "groups of stores": "tensors", "multicast": "multicast"}
+_NEEDS = {"gathers": "gather_offsets", "recurrent engine": "rnn", "sparse engine": "sparse", "copies of tensors": "tensors",
+          "prefetches": "tensors", "groups of stores": "tensors", "multicast": "multicast"}
 
 
 def _lacking():

@@ -119,7 +119,8 @@ class OutputWriterSpec(Component):
     """
 
     def __init__(self, shared_writes):
-        self._cfg = load_config("tiny").replace(threads=16, thread_slots=16, shared_writes=shared_writes, shared_memory_kib=4)
+        self._cfg = load_config("tiny").replace(threads=16, thread_slots=16, shared_writes=shared_writes, shared_memory_kib=4,
+                                                sparse=False)
         super().__init__({})
 
     def elaborate(self, platform):

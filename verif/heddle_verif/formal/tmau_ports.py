@@ -15,7 +15,8 @@ __all__ = ["BeatWriterSpec", "ReadMergeSpec", "WriteMergeSpec"]
 
 
 def _config(**changes):
-    return load_config("tiny").without_level2(tensors=False, copy_swizzles=False, axi_address_bits=16, shared_memory_kib=4, **changes)
+    return load_config("tiny").without_level2(tensors=False, sparse=False, copy_swizzles=False, axi_address_bits=16, shared_memory_kib=4,
+                                                **changes)
 
 
 class ReadMergeSpec(Component):

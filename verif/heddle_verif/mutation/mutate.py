@@ -76,13 +76,13 @@ def _variant(unit, configuration, make):
 
 
 TINY = load_config("tiny")
-PLAIN = TINY.replace(rnn=False)         # the lanes of the engine have a bench of their own
+PLAIN = TINY.replace(rnn=False, sparse=False)         # the lanes of the engine have a bench of their own
 FRONT_END_TESTS = (("front_end", "throughput|masks|barriers|unused"), ("front_end_recurrent", None), ("front_end_tensors", None),
                    ("front_end", "violations|random_programs/.*finish=0.5$|control_errors"),
                    ("front_end", "kernel|hazards|undefined|limits|random_programs/.*finish=0.05$|stops"))
 MEMORY, MEMORY_PORTS = TINY.replace(bank_patience=16), {"readers": 3, "writers": 2}
 SMALL = TINY.replace(shared_memory_kib=4)
-TWO_BANKS = SMALL.replace(threads=16, thread_slots=16, shared_writes=1)     # of an item, on one bus
+TWO_BANKS = SMALL.replace(sparse=False, threads=16, thread_slots=16, shared_writes=1)     # of an item, on one bus
 LSU_TESTS = (("shared_lsu", "cycles_of|memory=some/offer=1.0/hold=0.3"), ("shared_lsu", "offer=0.3|reset_under_way"),
              ("shared_lsu", "memory=(free|few|late)/offer=1.0|memory=some/offer=1.0/hold=0.0"))
 LARGER = TINY.replace(shared_memory_kib=128)        # copies with several updates of their barrier
@@ -121,7 +121,7 @@ UNITS = {
 }
 # The default preset, scaled down: 8 multipliers a lane, a bus of two banks.
 BASE = SCALED["base"]
-PLAIN_BASE = BASE.replace(rnn=False)
+PLAIN_BASE = BASE.replace(rnn=False, sparse=False)
 UNITS |= {
     "pe_base": _variant(UNITS["pe"], PLAIN_BASE, lambda: PE(PLAIN_BASE)),
     "scoreboard_base": _variant(UNITS["scoreboard"], BASE, lambda: Scoreboard(BASE)),

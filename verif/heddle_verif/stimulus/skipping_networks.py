@@ -15,7 +15,7 @@ __all__ = ["CFG", "ENGINE", "GAIN", "LANES", "measure", "most_cycles"]
 
 LANES = 2
 CFG = load_config("tiny").replace(rnn=True, rnn_tap_registers=64, factor_words=512, shared_memory_kib=32, rnn_elements=1024,
-                                  dot=4, thread_slots=LANES, gather_offsets=False, rnn_contexts=2, rnn_differences=True)
+                                  dot=4, sparse=False, thread_slots=LANES, gather_offsets=False, rnn_contexts=2, rnn_differences=True)
 ENGINE = with_lanes(CFG, LANES)
 INPUTS, SIZE, LAYERS = 8, 16, 2
 STEPS = 20                  # and twice as many: what a step takes is the difference
