@@ -51,7 +51,7 @@ class ElementWindow(Component):
         valid, held = Signal(), Signal(vector_layout, reset_less=True)
         kept, place, after = Signal(3), Signal(3), Signal(4)
         opened, open_now, leaves = Signal(), Signal(), Signal()     # non-zeros of the word at ``held`` have left
-        behind = self.i.payload
+        behind, spent = self.i.payload, Signal()        # ``spent``: of the next word a non-zero leaves, and nothing else of it counts
         last = place == ELEMENTS_OF_WORD - 1
         values = [[value.as_value() for value in word.elements] for word in (held, behind)]
         m.d.comb += [
@@ -62,11 +62,11 @@ class ElementWindow(Component):
             self.fault.eq(Cat(held.fault, Mux(last, behind.fault, held.fault))),
             open_now.eq((self.take != 0) | (opened & ~self.begins)),
             leaves.eq(valid & (after[3] | (self.ends & open_now & (after[:3] != 0)))),
-            self.i.ready.eq(~valid | leaves),
+            spent.eq(self.ends & after[3] & (after[:3] != 0)), self.i.ready.eq(~valid | leaves),
         ]
         m.d.sync += [kept.eq(after), opened.eq(open_now)]
         with m.If(self.ends):
             m.d.sync += opened.eq(0)
         with m.If(self.i.ready):
-            m.d.sync += [valid.eq(self.i.valid), held.eq(behind)]
+            m.d.sync += [valid.eq(self.i.valid & ~spent), held.eq(behind)]
         return m

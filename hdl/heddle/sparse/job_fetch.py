@@ -54,9 +54,9 @@ class JobFetch(Component):
 
     *Reset*: no job is read.
 
-    *Errors*: SPARSE_JOB: the address is misaligned, ``rows`` or ``panel_rows`` violate the limits, or an address or ``first`` is misaligned.
-    It also says that ``planes`` come with values other than signed bytes, or that steps have room for one non-zero only. OUT_OF_RANGE: a word of the job, or of the
-    rows of B of a panel, is outside of shared memory.
+    *Errors*: SPARSE_JOB: the address is misaligned, ``rows`` or ``panel_rows`` violate the limits, an address or ``first`` is misaligned.
+    SPARSE_JOB also where ``planes`` come with values other than signed bytes, or where steps have room for one non-zero only. OUT_OF_RANGE:
+    a word of the job, or of the rows of B of a panel, is outside of shared memory.
     """
 
     def __init__(self, cfg):

@@ -67,7 +67,7 @@ class StepSequencer(Component):
 
     *Back-pressure*: ``i.ready`` depends on ``i``. The PEs never stall a step.
 
-    *Reset*: no work.
+    *Reset*: no work. The elements of a step in the last cycle before still come.
 
     *Errors*: those of items; OUT_OF_RANGE where non-zeros, or the sums of a row, are outside of shared memory; SPARSE_INDEX for an index
     that the panel does not have. Rows before that of the error are at ``o_row``, this row and later ones are not.
@@ -171,12 +171,15 @@ class StepSequencer(Component):
         places = [Signal(range(cfg.sparse_rows), name=f"panel_row_{number}") for number in range(2)]
         elements = [Signal.like(self.pe.word[0], name=f"element_{number}", reset_less=True) for number in range(cfg.sparse_pairs)]
         ends, halves = Signal(), Signal()
+        # A reset may end the work, but not the step that is in the PEs: its elements come one cycle later.
+        take, words = Signal(reset_less=True), [Signal.like(element, name=f"word_{number}") for number, element in enumerate(elements)]
         m.d.comb += [
             fires.eq(self._valid & ~self._failed & ~error),
             places[0].eq(Mux(item.planes, first.index << 1, first.index)),
             places[1].eq(Mux(item.planes, first.index << 1 | 1, second.index)),
             reads.active.eq(step.step), self.halves.eq(step.step & halves),
             self.o_row.valid.eq((step.step & ends) | row.empty),
+            self.pe.take.eq(take), *(word.eq(value) for word, value in zip(self.pe.word, words)),
         ]
         m.d.sync += [
             step.step.eq(fires), step.product.eq(chosen.sums), step.source.eq(chosen.sums), step.zero.eq(chosen.first),
@@ -185,7 +188,7 @@ class StepSequencer(Component):
             reads.unsigned.eq(Cat(item.planes | item.unsigned_panel, ~item.planes & item.unsigned_panel)),
             ends.eq(chosen.last), halves.eq(chosen.halves), row.sums.eq(chosen.sums), row.output.eq(item.output),
             row.ends.eq(item.ends), row.empty.eq(self.panel.done),
-            self.pe.take.eq(step.step), *(word.eq(element) for word, element in zip(self.pe.word, elements)),
+            take.eq(step.step), *(word.eq(element) for word, element in zip(words, elements)),
             elements[0].eq(Mux(chosen.count == 0, 0, first.value)),
         ]
         with m.If(self.panel.done):

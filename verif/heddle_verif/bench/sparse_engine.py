@@ -75,10 +75,10 @@ class SparseBench(Bench):
         source = self.place(data, min(128, self.cfg.sparse_columns))
         return self.place(panel_record(first, rows, source))
 
-    def rows_job(self, counts, *, start=0, wide=False, unsigned=False, panel_rows=None, planes=False, unsigned_panel=False, **changes):
+    def rows_job(self, counts, *, start=0, wide=False, unsigned=False, panel_rows=None, planes=False, unsigned_panel=False, record=()):
         """A job of random rows with ``counts`` non-zeros, which begin at element ``start``: address, output and sums.
 
-        ``changes`` go to the record, which then may have an error.
+        ``record`` has other values of fields of the record, which then may have an error.
         """
         cfg, rng = self.cfg, self.rng
         panel_rows = panel_rows or cfg.sparse_rows
@@ -104,9 +104,9 @@ class SparseBench(Bench):
         parts = {"pointers": self.place(pointers.astype(np.int32), gap=4 * int(rng.integers(4))), "indices": self.place(indices),
                  "values": self.place(values)}
         output = self.room(4 * cfg.sparse_columns * len(counts))
-        record = dict(rows=len(counts), panel_rows=panel_rows, first=first, output=output, wide_values=int(wide),
+        fields = dict(rows=len(counts), panel_rows=panel_rows, first=first, output=output, wide_values=int(wide),
                       unsigned_values=int(unsigned), planes=int(planes), unsigned_panel=int(unsigned_panel)) | parts
-        address = self.place(job_record(**record | changes))
+        address = self.place(job_record(**fields | dict(record)))
         return SimpleNamespace(address=address, output=output, sums=(a @ b) & 0xFFFFFFFF, **parts)
 
     # -- jobs -------------------------------------------------------------------------------
@@ -209,4 +209,158 @@ async def products(dut, shape):
                                  unsigned=unsigned, planes=planes, unsigned_panel=bool(bench.rng.integers(2)))
             await bench.check([load, job.address])
             bench.compare(job)
+    bench.finish()
+
+
+@cocotb.test(timeout_time=20, timeout_unit="ms")
+async def several_jobs(dut):
+    """Panels and rows one after the other, more jobs than the engine takes at once; pieces of the panel are replaced between them."""
+    bench = SparseBench(dut)
+    await bench.start()
+    for _ in range(6):
+        bench.clear()
+        rows = bench.cfg.sparse_rows
+        jobs, products = [bench.panel_job(rows)] if not bench.panel.any() else [], []
+        for kind in ("rows", "rows", *bench.rng.permutation(["panel", "rows", "rows", "panel", "rows"])):
+            if kind == "panel":
+                first = int(bench.rng.integers(rows))
+                jobs.append(bench.panel_job(int(bench.rng.integers(1, min(rows - first, 9) + 1)), first))
+            else:
+                counts = row_counts(bench, bench.random.choice(SHAPES), int(bench.rng.integers(1, 6)))
+                products.append(bench.rows_job(counts, start=int(bench.rng.integers(40)), wide=bool(bench.rng.integers(2))))
+                jobs.append(products[-1].address)
+        await bench.check(jobs)
+        for job in products:
+            bench.compare(job)
+    bench.finish()
+
+
+@cocotb.test(timeout_time=20, timeout_unit="ms")
+async def errors(dut):
+    """Every error, with its operand and job, between jobs without one; rows before it are stored, and the engine goes on."""
+    bench = SparseBench(dut)
+    await bench.start()
+    cfg, size, rows = bench.cfg, bench.cfg.shared_bytes, bench.cfg.sparse_rows
+    bench.clear()
+    await bench.check([bench.panel_job(rows)])
+    counts = [3, 0, 9, 2, 5]
+    faults = [(name, value, ErrorCode.SPARSE_JOB) for name, value in (
+        ("rows", 0), ("panel_rows", 0), ("panel_rows", rows + 1), ("first", 8), ("pointers", 2), ("indices", 8), ("values", 24), ("output", 64))]
+    if cfg.sparse_pairs == 1:
+        faults += [("planes", 1, ErrorCode.SPARSE_JOB)]
+    faults += [(name, size - back, ErrorCode.OUT_OF_RANGE) for name, back in (
+        ("pointers", 0), ("pointers", 16), ("pointers", 4), ("indices", 0), ("indices", 16), ("indices", 32), ("values", 0), ("values", 16),
+        ("output", 0), ("output", 128), ("output", 16 * cfg.threads), ("output", 32 * cfg.threads))]
+    faults += [("first", 16, ErrorCode.SPARSE_POINTER)]
+    for name, value, code in faults:
+        bench.clear()
+        before, job, after = bench.rows_job(counts), bench.rows_job(counts, record={name: value}), bench.rows_job(counts)
+        if name == "pointers" and value >= size - 16:           # the pointers that are inside
+            bench.memory.data[value:size] = np.frombuffer(np.zeros((size - value) // 4, "<i4").tobytes(), np.uint8)
+        await bench.check([before.address, job.address, after.address])
+        assert bench.error and bench.error[0] == code, f"{bench.error}, not {code} with {name} = {value:#x}"
+        bench.compare(before)
+        await bench.check([after.address])
+        bench.compare(after)
+    for row in range(len(counts)):
+        bench.clear()
+        before, job, after = bench.rows_job(counts), bench.rows_job(counts, start=21), bench.rows_job(counts)
+        place = job.pointers + 4 * (row + 1)
+        bench.memory.data[place:place + 4] = np.frombuffer(np.int32(20).tobytes(), np.uint8)
+        await bench.check([before.address, job.address, after.address])
+        assert bench.error == (ErrorCode.SPARSE_POINTER, row, 1), bench.error
+        bench.compare(before)
+        await bench.check([after.address])
+    for element in range(sum(counts)):
+        bench.clear()
+        limit = int(bench.rng.integers(1, rows + 1))
+        before, job, after = (bench.rows_job(counts, panel_rows=limit) for _ in range(3))
+        value = int(bench.rng.integers(limit, 1 << 16))
+        bench.memory.data[job.indices + 2 * element:job.indices + 2 * element + 2] = value & 255, value >> 8
+        await bench.check([before.address, job.address, after.address])
+        assert bench.error[0] == ErrorCode.SPARSE_INDEX and bench.error[1] & 0xFFFF == value and bench.error[2] == 1, bench.error
+        await bench.check([after.address])
+        bench.compare(after)
+    for address, code in ((8, ErrorCode.SPARSE_JOB), (size, ErrorCode.OUT_OF_RANGE), (size - 16, ErrorCode.OUT_OF_RANGE),
+                          (1 << 31, ErrorCode.OUT_OF_RANGE)):
+        await bench.check([after.address, address, after.address])
+        assert bench.error[0] == code, bench.error
+    await bench.check([after.address])
+    bench.compare(after)
+    bench.finish()
+
+
+@cocotb.test(timeout_time=20, timeout_unit="ms")
+async def panel_errors(dut):
+    """Panels that the register files or shared memory do not hold: no row is loaded."""
+    bench = SparseBench(dut)
+    await bench.start()
+    rows, size = bench.cfg.sparse_rows, bench.cfg.shared_bytes
+    bench.clear()
+    await bench.check([bench.panel_job(rows)])
+    for changes, code in ((dict(rows=0), ErrorCode.SPARSE_JOB), (dict(panel_rows=rows - 2), ErrorCode.SPARSE_JOB),
+                          (dict(values=16), ErrorCode.SPARSE_JOB), (dict(values=size), ErrorCode.OUT_OF_RANGE),
+                          (dict(values=size - 128), ErrorCode.OUT_OF_RANGE)):
+        bench.clear()
+        record = dict(kind=1, rows=64 if "values" in changes else 3, panel_rows=0, values=0) | changes
+        job, product = bench.place(job_record(**record)), bench.rows_job([4, 5])
+        await bench.run([job, product.address])
+        operand = job if code == ErrorCode.SPARSE_JOB else size
+        assert bench.error == (code, operand, 0), f"{bench.error}, not {code}"
+        await bench.check([product.address])
+        bench.compare(product)
+    bench.finish()
+
+
+@cocotb.test(timeout_time=20, timeout_unit="ms")
+async def stops(dut):
+    """Jobs that are stopped at any time: every row of sums is complete or not written; the next job runs."""
+    bench = SparseBench(dut)
+    await bench.start()
+    bench.clear()
+    await bench.check([bench.panel_job(bench.cfg.sparse_rows)])
+    for after in (1, 2, 4, 7, 9, *bench.rng.integers(10, 300, 15)):
+        bench.clear()
+        jobs = [bench.rows_job(row_counts(bench, "mixed", 8), start=int(bench.rng.integers(40))) for _ in range(3)]
+        shared = bench.memory.data.copy()
+        await bench.run([job.address for job in jobs], stop_after=int(after))
+        assert bench.error is None
+        size, ended = 4 * bench.cfg.sparse_columns, False
+        for job in jobs:
+            for row, sums in enumerate(job.sums):
+                place = slice(job.output + row * size, job.output + (row + 1) * size)
+                found = bench.memory.data[place]
+                stored = (found.view("<u4") == sums).all()
+                assert stored or (found == shared[place]).all(), f"row {row} is neither complete nor unchanged"
+                assert not (stored and ended), "rows are stored in order"
+                ended = not stored
+        await bench.check([jobs[0].address])
+        bench.compare(jobs[0])
+    bench.finish()
+
+
+@cocotb.test(timeout_time=20, timeout_unit="ms")
+async def pace(dut):
+    """Without stalls rows take the larger of their steps and their drain, and jobs follow without gaps; panels take 32 bytes a cycle."""
+    bench = SparseBench(dut, paced=True)
+    await bench.start()
+    cfg, report = bench.cfg, []
+    for count, jobs in ((16, 1), (2, 1), (15, 1), (0, 1), (5, 3), (2, 3)):
+        bench.clear()
+        load = await bench.check([bench.panel_job(32)])
+        rows = 64 // jobs
+        products = [bench.rows_job([count] * rows, panel_rows=32) for _ in range(jobs)]
+        before = dict(bench.totals)
+        cycles = await bench.check([job.address for job in products])
+        for job in products:
+            bench.compare(job)
+        each = max(-(-count // cfg.sparse_pairs), cfg.thread_groups, 1)
+        report.append((count, jobs, cycles, each * rows * jobs))
+        assert cycles <= each * rows * jobs + 40 + 12 * (jobs - 1), f"{cycles} cycles for {jobs} jobs of {rows} rows of {count}"
+        steps = max(-(-count // cfg.sparse_pairs), 1) * rows * jobs
+        assert bench.totals["steps"] - before["steps"] == steps
+        assert bench.totals["halves"] - before["halves"] == (rows * jobs if cfg.sparse_pairs > 1 and count % 2 else 0)
+        assert load <= 32 * cfg.thread_groups + 24, f"{load} cycles for a panel"
+        report.append(("panel", load, 32 * cfg.thread_groups))
+    dut._log.info("pace: %s", report)
     bench.finish()

@@ -18,6 +18,7 @@ UNITS = {
     "matrix unit": ["MISALIGNED", "OUT_OF_RANGE", "PRODUCT_RANGE", "PANEL_RANGE", "OFFSET_RANGE"],
     "TMAU": ["UNSUPPORTED", "MISALIGNED", "OUT_OF_RANGE", "AXI_READ", "AXI_WRITE", *TENSOR_CODES],
     "recurrent engine": ["OUT_OF_RANGE", "RECURRENT_IMAGE"],
+    "sparse engine": ["OUT_OF_RANGE", "SPARSE_JOB", "SPARSE_POINTER", "SPARSE_INDEX"],
     "control": ["TIMEOUT"],
 }
 _EVERYWHERE = [Exclusion("the fields of a descriptor cannot hold such a value", code=NOT_ENCODED),
