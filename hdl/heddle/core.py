@@ -57,9 +57,9 @@ class Core(Component):
     """Core: executes one program with its SIMD lanes, matrix unit, TMAU and, with ``cfg.rnn`` and ``cfg.sparse``, recurrent and
     sparse engine on its own shared memory.
 
-    The bank arbiters grant reads in the order matrix unit, thread unit, sparse engine, TMAU, recurrent engine. Writes are granted in the
-    order TMAU, thread unit, recurrent engine, sparse engine; with ``cfg.shared_writes`` 1 the thread unit precedes the TMAU. Thread unit and TMAU share the global
-    port round robin.
+    The bank arbiters grant reads in the order matrix unit, thread unit, TMAU, recurrent engine, sparse engine. Writes are granted in the
+    order TMAU, thread unit, recurrent engine, sparse engine; with ``cfg.shared_writes`` 1 the thread unit precedes the TMAU. Thread unit
+    and TMAU share the global port round robin.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ class Core(Component):
         if cfg.gather_offsets:
             connect(m, matrix.offset_write, thread.offset_write)
         of_sparse, of_engine = ([sparse] if sparse else []), ([engine] if engine else [])
-        readers = (matrix.bank, *(unit.bank_read for unit in (thread, *of_sparse, copy, *of_engine)))
+        readers = (matrix.bank, *(unit.bank_read for unit in (thread, copy, *of_engine, *of_sparse)))
         for requester, port in zip(readers, shared.read, strict=True):
             connect(m, requester, port)
         # The AXI bus should not wait for threads. With one write bus, however, TMAU first would block threads for a whole copy.
@@ -298,7 +298,7 @@ class Core(Component):
         m.d.comb += [
             self.events.matrix_instructions.eq(matrix.done), self.events.thread_instructions.eq(thread.done),
             self.reasons.matrix.eq(Cat(matrix.events.matrix_steps, *(unit.pe.step.step for unit in engines)).any()),
-            self.reasons.matrix_wait.eq(Cat(matrix.active, *([engine.run.busy] if engine else []), *([sparse.busy] if sparse else [])).any()),
+            self.reasons.matrix_wait.eq(Cat(matrix.active, *(unit.run.busy if unit is engine else unit.busy for unit in engines)).any()),
             self.reasons.copy_wait.eq(front.waiting.copy), self.reasons.thread.eq(front.waiting.thread),
             self.reasons.drain.eq(front.ended),
         ]

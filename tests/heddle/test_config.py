@@ -172,7 +172,7 @@ def test_left_out_keys_have_the_defaults_of_config(tmp_path):
     base, mine = load_config("base").as_dict(), load_config(path).as_dict()
     differing = {key for key in base if base[key] != mine[key]}
     assert differing == {"name", "threads", "axi_writes", "compiled_offsets", "gather_offsets", "thread_queue", "tensors",
-                         "copy_within", "l2_kib", "reductions", "reduction_floats", "rnn", "output_stage"}
+                         "copy_within", "l2_kib", "reductions", "reduction_floats", "rnn", "sparse", "output_stage"}
 
 
 def test_a_file_extends_a_preset(tmp_path):

@@ -9,7 +9,7 @@ ICARUS = r"matrix_product/shape=0/stalls=0\.5|short_program"       # it takes a 
 
 
 TINY = load_config("tiny")
-PLAIN = TINY.without_level2(tensors=False, rnn=False, sparse=False)   # the engines have tests of their own: here they would be most of the build
+PLAIN = TINY.without_level2(tensors=False, rnn=False, sparse=False)       # the engines have tests of their own
 
 
 def run(simulator, seed, test_filter=None, cfg=PLAIN):

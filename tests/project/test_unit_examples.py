@@ -64,7 +64,7 @@ def test_names_are_imported_when_used():
     """``import heddle`` alone is that of a configuration; it loads no hardware."""
     path = os.environ | {"PYTHONPATH": str(Path(heddle.__file__).parents[1])}
     loaded = subprocess.run([sys.executable, "-c", PROBE], check=True, capture_output=True, text=True, env=path).stdout.split()
-    groups = ("core", "derived", "front_end", "group", "l2", "matrix", "memory", "rnn", "slices", "thread", "tmau")
+    groups = ("core", "derived", "front_end", "group", "l2", "matrix", "memory", "rnn", "slices", "sparse", "thread", "tmau")
     assert loaded == ["amaranth.lib.meta", "amaranth.lib.wiring", "heddle.config", "heddle.constants", "heddle.errors", "heddle.parameters",
                       *(f"heddle.parameters.{group}" for group in groups)]
 

@@ -10,9 +10,9 @@ from ..lib.swizzle import swizzle_bits
 from .control import UniformStream
 from .layouts import PC_BITS
 
-__all__ = ["BarrierOpenPort", "BarrierPort", "BarrierQueryPort", "RecurrentPort", "SegmentReadPort", "SegmentStream", "SparsePort", "StoreGroupPort",
-           "ThreadMaskPort", "UniformReadPort", "UniformWritePort", "UnitStatusPort", "WaitPort", "recurrent_error_layout",
-           "segment_layout", "segment_write_layout", "sparse_start_layout"]
+__all__ = ["BarrierOpenPort", "BarrierPort", "BarrierQueryPort", "RecurrentPort", "SegmentReadPort", "SegmentStream", "SparsePort",
+           "StoreGroupPort", "ThreadMaskPort", "UniformReadPort", "UniformWritePort", "UnitStatusPort", "WaitPort",
+           "recurrent_error_layout", "segment_layout", "segment_write_layout", "sparse_start_layout"]
 
 SPARSE_JOBS = 4         # jobs of the sparse engine that are started and not done, at most
 EXPECTED_BITS = 32      # of the bytes of a ``barrier.expect``

@@ -2,8 +2,8 @@
 
 from ..constants import BANKS
 
-__all__ = ["BREAKDOWN", "COUNTERS", "ISSUE_EVENTS", "LEVEL2_EVENTS", "MATRIX_EVENTS", "RNN_EVENTS", "SPARSE_EVENTS", "THREAD_EVENTS", "TMAU_EVENTS",
-           "absent_counters", "most_in_a_cycle"]
+__all__ = ["BREAKDOWN", "COUNTERS", "ISSUE_EVENTS", "LEVEL2_EVENTS", "MATRIX_EVENTS", "RNN_EVENTS", "SPARSE_EVENTS", "THREAD_EVENTS",
+           "TMAU_EVENTS", "absent_counters", "most_in_a_cycle"]
 
 # Exclusive reasons, one per cycle of a run, in order of priority; their counters add up to the cycles [architecture: breakdown].
 # With several cores: the reasons of core 0.

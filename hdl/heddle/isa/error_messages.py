@@ -33,7 +33,8 @@ _MESSAGES = {
                           "(address of the job: {operand:#x})",
     ErrorCode.SPARSE_POINTER: "row pointers of a sparse matrix must not fall, and must not lie before the first element of their job "
                               "(row of the job: {operand})",
-    ErrorCode.SPARSE_INDEX: "column indices of a sparse matrix must be below the rows of the panel (row of the job and index: {operand:#x})",
+    ErrorCode.SPARSE_INDEX: "column indices of a sparse matrix must be below the rows of the panel (row of the job, and index: "
+                            "{operand:#x})",
     ErrorCode.MULTICAST_MASK: "mask of a multicast must name at least one core, and cores that exist, not {operand:#x}",
 }
 _ADDRESSES = {"descriptor", "address", "shared_address"}

@@ -1,7 +1,7 @@
 """Product of a sparse and a dense matrix on the sparse engine: a panel of B goes to factor registers, blocks of rows of A pass by.
 
-Packages of A arrive in two slots of shared memory, sums leave from three others, while the engine works on the block between them. Chunks of
-B come before, through slots where the sums will be. Sizes and addresses are known to the host, so they stand in the program.
+Packages of A arrive in four slots of shared memory, sums leave from four others, while the engine works on the block between them. Chunks
+of B come before, through slots where the sums will be. Sizes and addresses are known to the host, so they stand in the program.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ from .problem import Problem
 
 __all__ = ["Panel", "Part", "SparseOperands", "SparseProductKernel", "SparseProductProblem"]
 
-_PACKAGE_SLOTS, _SUM_SLOTS = 2, 3       # two stores follow each other without a gap while the engine fills the third slot
-_FIRST_ROWS = 8         # of the first block and of the last one: nothing runs beside its copy
-_MOST_ROWS = 64
+_PACKAGE_SLOTS, _SUM_SLOTS = 4, 4       # three packages are on their way, two stores follow each other, while the engine works
+_LEAST_ROWS, _LAST_ROWS = 8, 4      # of a block: its instructions take about 30 cycles; of the first and the last
+_BLOCKS = 48            # of a core: each has instructions of its own
+_CHUNKS = 16            # of a panel
 _CHUNK_BYTES = 4096     # of B
 _BLOCK_CYCLES = 14      # between two blocks
 _RESULT_BYTES = 4
@@ -50,7 +51,7 @@ class SparseProductProblem(Problem):
     """C (M x N, int32) = A (M x K, ``Compressed``) x B (K x N, int8 or uint8). Values of A are int8, uint8 or int16.
 
     ``order`` and ``dynamic``: how blocks of rows are dealt to cores (``hand_out``). ``resident``: B is in the factor registers before the
-    run that counts, and sums stay in shared memory, each block in the place of the third one before it.
+    run that counts, and sums stay in shared memory, each block in the place of the fourth one before it.
     ``tile``: columns of a panel, a multiple of 16; all that the lanes hold without it.
     """
 
@@ -125,8 +126,8 @@ class SparseProductKernel(Kernel):
         whole = ROW_BYTES // min(ROW_BYTES, cfg.sparse_columns)     # rows of B of a row of shared memory
         self.chunk_rows = -(-self.chunk_rows // whole) * whole
         chunk = self.chunk_rows * cfg.sparse_columns
-        records = -(-JOB_BYTES * (-(-cfg.sparse_rows // self.chunk_rows) + 8) // ROW_BYTES) * ROW_BYTES
-        self.most_rows = max(1, min(_MOST_ROWS, cfg.shared_bytes // 8 // self.row_bytes))
+        records = -(-JOB_BYTES * (max(-(-cfg.sparse_rows // self.chunk_rows), _CHUNKS) + 8) // ROW_BYTES) * ROW_BYTES
+        self.most_rows = max(1, cfg.shared_bytes // 8 // self.row_bytes)
         sums = self.most_rows * self.row_bytes
         self.package_room = (cfg.shared_bytes - records - _SUM_SLOTS * sums) // _PACKAGE_SLOTS // ROW_BYTES * ROW_BYTES
         if self.package_room < ROW_BYTES:
@@ -185,25 +186,26 @@ class SparseProductKernel(Kernel):
     def _blocks(self, a: Compressed) -> list[Block]:
         """Blocks of rows whose packages and sums have room: small ones first and last. Raises ``Unfit`` where a row has none."""
         blocks, row, m, cores = [], 0, a.shape[0], self.cfg.cores
-        wanted = _FIRST_ROWS
+        usual = min(max(_LEAST_ROWS, -(-m // (_BLOCKS * cores))), self.most_rows)
         while row < m:
             left = m - row
-            rows = min(wanted, self.most_rows, max(_FIRST_ROWS, left // (2 * cores)), left)
+            rows = min(usual if cores <= len(blocks) else _LAST_ROWS, max(_LAST_ROWS, left // (2 * cores)), self.most_rows, left)
             while rows > 1 and package_bytes(a, row, rows) > self.package_room:
                 rows //= 2
             if package_bytes(a, row, rows) > self.package_room:
                 raise Unfit("shared_memory_kib")
             blocks.append(Block(row, rows))
-            row, wanted = row + rows, (2 * wanted if len(blocks) % cores == 0 else wanted)
+            row += rows
         return blocks
 
     def _chunks(self, panel: Panel) -> list[Block]:
         """Runs of rows of B of the panel, the last ones short: the first product waits for them."""
         whole = ROW_BYTES // min(ROW_BYTES, self.cfg.sparse_columns)
+        usual = min(self.chunk_rows, max(_LEAST_ROWS, -(-panel.rows // _CHUNKS // whole) * whole))
         chunks, row = [], 0
         while row < panel.rows:
             left = panel.rows - row
-            rows = min(self.chunk_rows, max(8, -(-left // 2 // whole) * whole), left)
+            rows = min(usual, max(_LEAST_ROWS, -(-left // 2 // whole) * whole), left)
             chunks.append(Block(row, rows))
             row += rows
         return chunks

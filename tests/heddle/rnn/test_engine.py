@@ -5,6 +5,8 @@ from heddle import load_config
 from heddle_sim.toolchain.cocotb_runner import run_bench
 from heddle_verif.duts.engine_system import EngineSystem
 
+ALONE = dict(sparse=False, gather_offsets=False)         # they ask for slots of threads
+LARGER = ALONE | dict(factor_words=512, shared_memory_kib=32, rnn_elements=1024)
 CONFIGS = {
     "tiny": dict(),
     "few": dict(thread_slots=4, rnn_contexts=2, rnn_differences=True),
@@ -25,14 +27,14 @@ AT_NIGHT = ("slots2_writes1", "slots16_writes1", "slots16_writes8")
 
 @pytest.mark.parametrize("name", ["tiny", *(pytest.param(name, marks=pytest.mark.variant) for name in ("one", "few", "wide", "bus"))])
 def test_engine(name, simulator, seed):
-    changes = dict(sparse=False, factor_words=512, shared_memory_kib=32, rnn_elements=1024) | CONFIGS[name]
+    changes = LARGER | CONFIGS[name]
     cfg = load_config("tiny").replace(**changes)
     run_bench(EngineSystem(cfg), bench="heddle_verif.bench.rnn_engine", cfg=cfg, simulator=simulator, seed=seed)
 
 
 def few_words(name, test, seed):
     """One test of the bench on a small engine."""
-    cfg = load_config("tiny").replace(sparse=False, factor_words=64, shared_memory_kib=16, rnn_elements=512, **CONFIGS[name])
+    cfg = load_config("tiny").replace(**ALONE, factor_words=64, shared_memory_kib=16, rnn_elements=512, **CONFIGS[name])
     summary = run_bench(EngineSystem(cfg), bench="heddle_verif.bench.rnn_engine", cfg=cfg, simulator="icarus", seed=seed, test_filter=test)
     assert summary["tests"] == 1
 
@@ -51,7 +53,7 @@ def test_differences_of_sixteen_bits_are_exact(seed):
 @pytest.mark.parametrize("name", [
     pytest.param(name, marks=pytest.mark.nightly if name in AT_NIGHT else [pytest.mark.soak, pytest.mark.once]) for name in VARIANTS])
 def test_variants(name, seed):
-    cfg = load_config("tiny").replace(**dict(sparse=False, factor_words=512, shared_memory_kib=32, rnn_elements=1024) | VARIANTS[name])
+    cfg = load_config("tiny").replace(**LARGER | VARIANTS[name])
     run_bench(EngineSystem(cfg), bench="heddle_verif.bench.rnn_engine", cfg=cfg, simulator="verilator", seed=seed,
               test_filter="several_contexts|results" + "|jumps" * cfg.rnn_differences)
 
@@ -62,7 +64,7 @@ def test_variants(name, seed):
 def test_pace(multipliers, inputs, hidden, tasks, steps, ideal, part):
     """A step of an LSTM takes few cycles more than its shape allows: G·h·(Lx + h) over the multipliers [S3.1, S3.6]."""
     threads, dot = multipliers
-    cfg = load_config("tiny").replace(sparse=False, threads=threads, dot=dot, factor_words=1024, shared_memory_kib=64, rnn_elements=2048)
+    cfg = load_config("tiny").replace(**ALONE, threads=threads, dot=dot, factor_words=1024, shared_memory_kib=64, rnn_elements=2048)
     assert 4 * hidden * (inputs + hidden) == ideal * threads * dot
     run_bench(EngineSystem(cfg), bench="heddle_verif.bench.rnn_engine", cfg=cfg, simulator="icarus", seed=1, test_filter="pace",
               parameters=dict(kind="lstm", inputs=inputs, hidden=hidden, tasks=tasks, steps=steps, most=ideal / part))

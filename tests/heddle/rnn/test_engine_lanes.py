@@ -17,8 +17,8 @@ from heddle_sim.toolchain.cocotb_runner import run_bench
 TINY = load_config("tiny").replace(rnn=True, transpose=False, fetch_words=1)
 CONFIGS = {
     "tiny": TINY,
-    "dot8": TINY.replace(dot=8, sparse=False, thread_slots=2, gather_offsets=False, fetch_words=1, factor_words=32, mm16=False, transpose=False,
-                         far_registers=True, rnn_tap_registers=64),
+    "dot8": TINY.replace(dot=8, sparse=False, thread_slots=2, gather_offsets=False, fetch_words=1, factor_words=32, mm16=False,
+                         transpose=False, far_registers=True, rnn_tap_registers=64),
     "differences": TINY.replace(rnn_differences=True, mm16=False),
     "dot16": TINY.replace(dot=16, thread_slots=8, fetch_words=2, factor_words=32, wide_lanes=True),
 }

@@ -26,7 +26,7 @@ def test_every_argument(function, reference, bound):
 
 
 CONFIGURATIONS = {
-    "two": {"thread_slots": 2, "gather_offsets": False},
+    "two": {"thread_slots": 2},
     "far": {"thread_slots": 4, "far_registers": True, "rnn_contexts": 2},
     "one": {"thread_slots": 1, "far_registers": True, "rnn_contexts": 8, "rnn_elements": 2048},
     "eight": {"thread_slots": 8, "rnn_contexts": 2},
@@ -34,7 +34,8 @@ CONFIGURATIONS = {
 
 
 def bench(name, simulator, seed, tables):
-    cfg = load_config("tiny").replace(**{"sparse": False, "rnn_elements": 1024, "rnn_records": 64} | CONFIGURATIONS[name])
+    alone = {"sparse": False, "gather_offsets": False}          # they ask for slots of threads
+    cfg = load_config("tiny").replace(**alone, **{"rnn_elements": 1024, "rnn_records": 64} | CONFIGURATIONS[name])
     run_bench(Tail(cfg), bench="heddle_verif.bench.rnn_tail", cfg=cfg, simulator=simulator, seed=seed,
               parameters={"tables": tables, "jobs": 11})
 

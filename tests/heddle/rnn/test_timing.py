@@ -14,7 +14,7 @@ from heddle_sim.rnn.timing import task_cycles
 from heddle_sim.toolchain.cocotb_runner import run_bench
 from heddle_verif.duts.engine_system import EngineSystem
 
-CFG = load_config("tiny").replace(sparse=False, factor_words=512, shared_memory_kib=32, rnn_elements=1024, threads=16, thread_slots=16, dot=4)
+CFG = load_config("tiny").replace(sparse=False, factor_words=512, shared_memory_kib=32, rnn_elements=1024, threads=16, thread_slots=16)
 DIFFERENCES = CFG.replace(rnn_differences=True)
 KINDS = ("lstm", "gru", "linear_gru", "rnn", "peepholes")
 # Hidden, inputs, steps, tasks, dot products of a lane.

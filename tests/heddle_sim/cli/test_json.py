@@ -30,6 +30,7 @@ CALLS = {
     "bench copy": (f"--quick {GOLDEN}", "tiny"),
     "bench conv": (f"--quick {GOLDEN}", "tiny"),
     "bench pool": (f"--quick {GOLDEN}", "tiny"),
+    "bench spmm": (f"--quick --suite generated --n 16 {GOLDEN}", "tiny"),
     "bench rnn": ("--hidden 4 --threads 1 --config small --simulator golden", "small+rnn"),
     "bench rnn-plan": ("--multipliers 1024 --hidden 64", "model"),
     "bench transpose": (f"--m 2 --n 3 --k 4 {GOLDEN}", "tiny"),

@@ -194,6 +194,7 @@ BOUNDARIES = [
     (HINT, "a", 64, True), (HINT, "b", 62, True), (HINT, RANK, 5, True), (HINT | {"modifiers.copy.mode": 1}, "c", 64, True),
     (BLOCK_HINT, "a", 64, True), (BLOCK_HINT, "b_source", 0, True), (BLOCK_HINT | {"b_source": 1}, "b", 64, True),
     (FORGET, "a", 63, False), (FORGET, "a", 64, True), ({"opcode": Opcode.RECURRENT}, "a", 64, True),
+    ({"opcode": Opcode.SPARSE}, "a", 64, True),
     (TSPECIAL, "a", 4095, False), ({"opcode": Opcode.LANE_MASK, "b_source": 1}, "b", 4095, False),
 ]
 
@@ -254,5 +255,6 @@ def test_checks_are_made_in_order():
             word = pack(everything | {"opcode": opcode})
             first = checks[0].field
             operand = (1 << 32) - 1 if first == "modifiers" else everything[first]
-            result = simulator(CFG.replace(tensors=False, rnn=False, sparse=False, compiled_offsets=0, gather_offsets=False)).run(Program([word]))
+            without = CFG.replace(tensors=False, rnn=False, sparse=False, compiled_offsets=0, gather_offsets=False)
+            result = simulator(without).run(Program([word]))
             assert_error(result, checks[0].code, 0, operand)

@@ -1,0 +1,135 @@
+"""Errors of jobs of the sparse engine that lie broken in memory: hardware and functional simulator report the same, and go on [S4]."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from heddle import load_config
+from heddle.isa.error_codes import ErrorCode
+from heddle.isa.sparse_job import sparse_job_layout
+from heddle_sim.device import Device, DeviceError
+from heddle_sim.sparse import compress
+from heddle_sim.sparse.job import job_record, panel_record, rows_package
+
+MEMORY, SHARED = 1 << 16, 16 << 10
+PACKAGE, PANEL, B, OUTPUT, SOURCE = 0x1000, 0x40, 0x800, 0x2000, 0x8000       # SOURCE in global, the others in shared memory
+ROWS, COLUMNS = 6, 40
+PROGRAM = f"""
+    umov ur0, 0
+    umov ur1, {SOURCE}
+    barrier.expect b0, {SHARED // 2}
+    copy_block.shared.global ur0, ur1, {SHARED // 32}, b0
+    barrier.wait b0
+    umov ur2, {PANEL}
+    sparse ur2
+    sparse ur3
+    wait_sparse 0
+    umov ur4, {OUTPUT}
+    copy_block.global.shared ur0, ur4, {ROWS * 8}
+    halt
+"""
+
+
+@pytest.fixture(scope="module", params=["verilator", "golden"])
+def device(request):
+    with Device(load_config("tiny"), request.param, memory_bytes=MEMORY, timeout_cycles=100_000) as device:
+        yield device
+
+
+def operands(seed):
+    rng = np.random.default_rng(seed)
+    a = (rng.integers(-128, 128, (ROWS, COLUMNS)) * (rng.random((ROWS, COLUMNS)) < 0.3)).astype(np.int8)
+    a[0, 0], a[2], a[-1, -1] = 5, 0, 7
+    return a, rng.integers(-128, 128, (COLUMNS, 32), np.int8)
+
+
+def images(seed):
+    """Shared memory with a job, its operands, and the right sums."""
+    a, b = operands(seed)
+    matrix = compress("a", sp.csr_array(a))
+    shared = np.zeros(SHARED // 2, np.uint8)
+    shared[PANEL:PANEL + 32] = panel_record(0, COLUMNS, B)
+    shared[B:B + b.size] = b.reshape(-1).view(np.uint8)
+    package = rows_package(matrix, 0, ROWS, PACKAGE, OUTPUT, COLUMNS)
+    shared[PACKAGE:PACKAGE + len(package)] = package
+    return shared, matrix, a.astype(np.int32) @ b.astype(np.int32)
+
+
+def changed(shared, **fields):
+    """The record of the job with other fields."""
+    word = int.from_bytes(shared[PACKAGE:PACKAGE + 32].tobytes(), "little")
+    values = {name: word >> field.offset & (1 << field.width) - 1 for name, field in sparse_job_layout}
+    shared[PACKAGE:PACKAGE + 32] = job_record(**values | fields)
+
+
+def run(device, shared, job=PACKAGE):
+    device.memory.bytes[SOURCE:SOURCE + len(shared)] = shared
+    device.memory.bytes[:ROWS * 128] = 0
+    device.run(PROGRAM, {3: job})
+    return device.memory.bytes[:ROWS * 128].view(np.int32).reshape(ROWS, 32).copy()
+
+
+POINTERS = PACKAGE + 32
+
+
+def _pointer(shared, number, value):
+    shared[POINTERS + 4 * number:POINTERS + 4 * number + 4] = np.array([value], "<u4").view(np.uint8)
+
+
+def _index(shared, matrix, element, value):
+    at = PACKAGE + 32 + -(-(ROWS + 1) * 4 // 16) * 16 + 2 * element
+    shared[at:at + 2] = np.array([value], "<u2").view(np.uint8)
+
+
+END = 1 << 14       # of shared memory
+CASES = {
+    "no rows": (lambda shared, matrix: changed(shared, rows=0), ErrorCode.SPARSE_JOB, PACKAGE),
+    "no panel": (lambda shared, matrix: changed(shared, panel_rows=0), ErrorCode.SPARSE_JOB, PACKAGE),
+    "large panel": (lambda shared, matrix: changed(shared, panel_rows=65), ErrorCode.SPARSE_JOB, PACKAGE),
+    "pointers": (lambda shared, matrix: changed(shared, pointers=POINTERS + 2), ErrorCode.SPARSE_JOB, PACKAGE),
+    "indices": (lambda shared, matrix: changed(shared, indices=PACKAGE + 8), ErrorCode.SPARSE_JOB, PACKAGE),
+    "values": (lambda shared, matrix: changed(shared, values=PACKAGE + 4), ErrorCode.SPARSE_JOB, PACKAGE),
+    "output": (lambda shared, matrix: changed(shared, output=OUTPUT + 64), ErrorCode.SPARSE_JOB, PACKAGE),
+    "first": (lambda shared, matrix: changed(shared, first=8), ErrorCode.SPARSE_JOB, PACKAGE),
+    "fall": (lambda shared, matrix: _pointer(shared, 3, 0), ErrorCode.SPARSE_POINTER, 2),
+    "before first": (lambda shared, matrix: changed(shared, first=16), ErrorCode.SPARSE_POINTER, 0),
+    "index": (lambda shared, matrix: _index(shared, matrix, matrix.indptr[3] + 1, COLUMNS), ErrorCode.SPARSE_INDEX, 3 << 16 | COLUMNS),
+    "first index": (lambda shared, matrix: _index(shared, matrix, 0, 0xFFFF), ErrorCode.SPARSE_INDEX, 0xFFFF),
+    "pointers outside": (lambda shared, matrix: changed(shared, pointers=END + 0x40), ErrorCode.OUT_OF_RANGE, END + 0x40),
+    "indices outside": (lambda shared, matrix: changed(shared, indices=END), ErrorCode.OUT_OF_RANGE, END),
+    "values outside": (lambda shared, matrix: changed(shared, values=END), ErrorCode.OUT_OF_RANGE, END),
+    "sums outside": (lambda shared, matrix: changed(shared, output=END - 128), ErrorCode.OUT_OF_RANGE, END),
+    "far row": (lambda shared, matrix: _pointer(shared, ROWS, 1 << 30), ErrorCode.SPARSE_INDEX, None),     # what lies behind the indices
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_broken_jobs(name, device, seed):
+    shared, matrix, expected = images(seed)
+    breaks, code, operand = CASES[name]
+    broken = shared.copy()
+    breaks(broken, matrix)
+    with pytest.raises(DeviceError) as raised:
+        run(device, broken)
+    assert raised.value.code is code
+    assert operand is None or raised.value.operand == operand
+    np.testing.assert_array_equal(run(device, shared), expected)        # the device goes on
+
+
+@pytest.mark.parametrize("address, code", [(PACKAGE + 8, ErrorCode.SPARSE_JOB), (END - 16, ErrorCode.OUT_OF_RANGE),
+                                           (END, ErrorCode.OUT_OF_RANGE)])
+def test_job_addresses(address, code, device, seed):
+    shared, _, expected = images(seed)
+    with pytest.raises(DeviceError) as raised:
+        run(device, shared, address)
+    assert raised.value.code is code and raised.value.operand == max(address, END if address == END - 16 else 0)
+    np.testing.assert_array_equal(run(device, shared), expected)
+
+
+def test_a_panel_outside(device, seed):
+    shared, _, expected = images(seed)
+    broken = shared.copy()
+    broken[PANEL:PANEL + 32] = panel_record(0, COLUMNS, END - 32 * (COLUMNS - 1))
+    with pytest.raises(DeviceError) as raised:
+        run(device, broken)
+    assert raised.value.code is ErrorCode.OUT_OF_RANGE and raised.value.operand == END
+    np.testing.assert_array_equal(run(device, shared), expected)
