@@ -32,6 +32,8 @@ _PACKAGE_SLOTS, _SUM_SLOTS = 4, 4       # three packages are on their way, two s
 _LEAST_ROWS, _LAST_ROWS = 8, 4      # of a block: its instructions take about 30 cycles; of the first and the last
 _BLOCKS = 48            # of a core: each has instructions of its own
 _CHUNKS = 16            # of a panel
+_GAPS = (0, 1, 2, 8, 32)      # rows of B that are fetched though nothing meets them, at most, between two that are: a copy costs as much
+_MOST_RUNS = 96         # copies of B: each has instructions of its own
 _CHUNK_BYTES = 4096     # of B
 _BLOCK_CYCLES = 14      # between two blocks
 _RESULT_BYTES = 4
@@ -75,16 +77,32 @@ class SparseProductProblem(Problem):
 
 @dataclass(frozen=True)
 class Panel:
-    """Columns ``first_column`` to ``first_column + columns`` - 1 of B with the rows ``first_row`` to ``first_row + rows`` - 1.
+    """Columns ``first_column`` to ``first_column + columns`` - 1 of B with the rows of ``runs``, one after the other [S4.4].
 
-    ``a``: the part of A that meets these rows, whose indices count from ``first_row``.
+    ``a``: the part of A that meets these rows, whose indices are rows of the panel. ``adds``: the sums are added to those of the panels
+    before.
     """
 
     first_column: int
     columns: int
-    first_row: int
-    rows: int
+    runs: tuple[Block, ...]
     a: Compressed = field(repr=False)
+    adds: bool = False
+
+    @property
+    def rows(self) -> int:
+        """Rows of the panel."""
+        return sum(run.rows for run in self.runs)
+
+    def sources(self, chunk: Block) -> list[Block]:
+        """Runs of rows of B that are the rows of the panel in a chunk."""
+        found, place = [], 0
+        for run in self.runs:
+            first, last = max(chunk.first, place), min(chunk.first + chunk.rows, place + run.rows)
+            if first < last:
+                found.append(Block(run.first + first - place, last - first))
+            place += run.rows
+        return found
 
 
 @dataclass(frozen=True)
@@ -114,9 +132,9 @@ class SparseProductKernel(Kernel):
         self.row_bytes = _RESULT_BYTES * cfg.sparse_columns         # of sums
         self.b_pitch = -(-problem.columns // BANK_BYTES) * BANK_BYTES
         self.c_pitch = -(-problem.columns * _RESULT_BYTES // BANK_BYTES) * BANK_BYTES
-        if problem.a.shape[1] > cfg.sparse_rows and not cfg.reductions:
-            raise UsageError(f"a must have at most {cfg.sparse_rows} columns in configuration {cfg.name} ({lacking(cfg, 'reductions')}), "
-                             f"not {problem.a.shape[1]}")
+        if len(problem.a.columns_met) > cfg.sparse_rows and not cfg.reductions:
+            raise UsageError(f"a must have non-zeros in at most {cfg.sparse_rows} columns in configuration {cfg.name} "
+                             f"({lacking(cfg, 'reductions')}), not {len(problem.a.columns_met)}")
         self._layout()
 
     def _layout(self) -> None:
@@ -146,15 +164,12 @@ class SparseProductKernel(Kernel):
     def panels(self) -> list[Panel]:
         """``Panel``s, those of the same columns one after the other. Without a non-zero the first one of each remains."""
         problem, cfg, panels = self.problem, self.cfg, []
-        m, k = problem.a.shape
-        width = problem.tile or cfg.sparse_columns
+        width, met = problem.tile or cfg.sparse_columns, problem.a.columns_met
+        cuts = [_runs(met[start:start + cfg.sparse_rows], cfg.sparse_rows) for start in range(0, max(len(met), 1), cfg.sparse_rows)]
+        parts = [(runs, _renumbered(problem.a, runs)) for runs in cuts]
         for first_column in range(0, problem.columns, width):
             columns = min(width, problem.columns - first_column)
-            for first_row in range(0, max(k, 1), cfg.sparse_rows):
-                rows = min(cfg.sparse_rows, k - first_row)
-                part = _columns_of(problem.a, first_row, rows) if k > cfg.sparse_rows else problem.a
-                if first_row == 0 or part.elements:
-                    panels.append(Panel(first_column, columns, first_row, rows, part))
+            panels += [Panel(first_column, columns, runs, part, number > 0) for number, (runs, part) in enumerate(parts)]
         return panels
 
     @cached_property
@@ -246,7 +261,7 @@ class SparseProductKernel(Kernel):
         for part, program in zip(self.parts, self.programs):
             panel, elements = part.panel, sum(self._elements(part.panel.a, block) for blocks in part.blocks for block in blocks)
             launches.append(Launch(program, {
-                0: packages, 1: operands.b + panel.first_row * self.b_pitch + panel.first_column,
+                0: packages, 1: operands.b + panel.first_column,
                 2: operands.c + panel.first_column * _RESULT_BYTES}, elements * panel.columns,
                 counted=not (self.problem.resident and part.chunks)))
             packages += sum(map(len, self._data(part)))
@@ -256,8 +271,24 @@ class SparseProductKernel(Kernel):
         return int(a.indptr[block.first + block.rows]) - int(a.indptr[block.first])
 
 
-def _columns_of(a: Compressed, first: int, count: int) -> Compressed:
-    """The elements of some columns, whose numbers then count from ``first``."""
-    kept = (a.indices >= first) & (a.indices < first + count)
+def _runs(met: np.ndarray, most: int) -> tuple[Block, ...]:
+    """Runs of rows that have all rows of ``met``, which ascend, and few others; at most ``most`` rows."""
+    if not len(met):
+        return ()
+    for gap in (*_GAPS, 0):
+        ends = np.flatnonzero(np.diff(met) > gap + 1)
+        firsts, lasts = met[np.append(0, ends + 1)], met[np.append(ends, len(met) - 1)]
+        if (lasts - firsts + 1).sum() <= most and (len(firsts) <= _MOST_RUNS or gap == _GAPS[-1]):
+            break
+    return tuple(Block(int(first), int(last - first + 1)) for first, last in zip(firsts, lasts))
+
+
+def _renumbered(a: Compressed, runs: tuple[Block, ...]) -> Compressed:
+    """The elements in the columns of some runs, whose indices become rows of the panel."""
+    numbers, place = np.full(a.shape[1] + 1, -1, np.int64), 0
+    for run in runs:
+        numbers[run.first:run.first + run.rows] = np.arange(place, place + run.rows)
+        place += run.rows
+    kept = numbers[a.indices] >= 0
     pointers = np.concatenate([[0], np.cumsum(np.bincount(a.rows[kept], minlength=a.shape[0]))]).astype(np.int32)
-    return Compressed(pointers, a.indices[kept] - first, a.data[kept], (a.shape[0], count))
+    return Compressed(pointers, numbers[a.indices[kept]].astype(np.int32), a.data[kept], (a.shape[0], place))

@@ -114,29 +114,34 @@ def _block_copy(source: int, offset: int, to: int, nbytes: int, barrier: int) ->
 
 
 def _chunk_copy(kernel: SparseProductKernel, panel: Panel, chunk: Block, slot: int) -> list[str]:
-    """Rows of B to a slot: at once where they are contiguous here and there."""
+    """Rows of the panel to a slot, a copy for each run of rows of B."""
     width, to, barrier = kernel.cfg.sparse_columns, kernel.chunks_at[slot], _CHUNK_BARRIERS + slot
     blocks = -(-panel.columns // BANK_BYTES)
-    if kernel.b_pitch == width and blocks * BANK_BYTES == width:
-        return _block_copy(_B, chunk.first * kernel.b_pitch, to, chunk.rows * width, barrier)
-    return [f"umov ur{_TO}, {to}", f"umov ur{_TO + 1}, {width}", f"uadd ur{_FROM}, ur{_B}, {chunk.first * kernel.b_pitch}",
-            f"umov ur{_FROM + 1}, {kernel.b_pitch}", f"umov ur{_SIZE}, {blocks}", f"umov ur{_SIZE + 1}, {chunk.rows}",
-            f"barrier.expect b{barrier}, {chunk.rows * blocks * BANK_BYTES}",
-            f"copy_rows.shared.global ur{_TO}, ur{_FROM}, ur{_SIZE}, b{barrier}"]
+    dense = kernel.b_pitch == width and blocks * BANK_BYTES == width        # rows follow each other without a gap, here and there
+    lines = [f"barrier.expect b{barrier}, {chunk.rows * blocks * BANK_BYTES}"]
+    if not dense:
+        lines += [f"umov ur{_TO + 1}, {width}", f"umov ur{_FROM + 1}, {kernel.b_pitch}", f"umov ur{_SIZE}, {blocks}"]
+    for run in panel.sources(chunk):
+        lines += [f"umov ur{_TO}, {to}", f"uadd ur{_FROM}, ur{_B}, {run.first * kernel.b_pitch}"]
+        if dense:
+            lines.append(f"copy_block.shared.global ur{_TO}, ur{_FROM}, {run.rows * blocks}, b{barrier}")
+        else:
+            lines += [f"umov ur{_SIZE + 1}, {run.rows}", f"copy_rows.shared.global ur{_TO}, ur{_FROM}, ur{_SIZE}, b{barrier}"]
+        to += run.rows * width
+    return lines
 
 
 def _store(kernel: SparseProductKernel, panel: Panel, block: Block, slot: int) -> list[str]:
     """Sums of a block to C, as a group of stores; those of later panels are added. Nothing of a ``resident`` product."""
     if kernel.problem.resident:
         return []
-    how = ".add" if panel.first_row else ""
-    form = ".u32" if panel.first_row else ""
+    how = ".add.u32" if panel.adds else ""
     blocks = -(-panel.columns * 4 // BANK_BYTES)
     lines = [f"uadd ur{_STORE_TO}, ur{_C}, {block.first * kernel.c_pitch}", f"umov ur{_STORE_FROM}, {kernel.sums_at[slot]}"]
     if kernel.c_pitch == kernel.row_bytes and blocks * BANK_BYTES == kernel.row_bytes:
-        lines.append(f"copy_block.global.shared{how}{form} ur{_STORE_TO}, ur{_STORE_FROM}, {block.rows * blocks}")
+        lines.append(f"copy_block.global.shared{how} ur{_STORE_TO}, ur{_STORE_FROM}, {block.rows * blocks}")
     else:
         lines += [f"umov ur{_STORE_TO + 1}, {kernel.c_pitch}", f"umov ur{_STORE_FROM + 1}, {kernel.row_bytes}",
                   f"umov ur{_STORE_SIZE}, {blocks}", f"umov ur{_STORE_SIZE + 1}, {block.rows}",
-                  f"copy_rows.global.shared{how}{form} ur{_STORE_TO}, ur{_STORE_FROM}, ur{_STORE_SIZE}"]
+                  f"copy_rows.global.shared{how} ur{_STORE_TO}, ur{_STORE_FROM}, ur{_STORE_SIZE}"]
     return [*lines, "commit_group"]
