@@ -201,10 +201,10 @@ class SparseProductKernel(Kernel):
     def _blocks(self, a: Compressed) -> list[Block]:
         """Blocks of rows whose packages and sums have room: small ones first and last. Raises ``Unfit`` where a row has none."""
         blocks, row, m, cores = [], 0, a.shape[0], self.cfg.cores
-        usual = min(max(_LEAST_ROWS, -(-m // (_BLOCKS * cores))), self.most_rows)
+        usual = self.most_rows if self.problem.resident else min(max(_LEAST_ROWS, -(-m // (_BLOCKS * cores))), self.most_rows)
         while row < m:
             left = m - row
-            rows = min(usual if cores <= len(blocks) else _LAST_ROWS, max(_LAST_ROWS, left // (2 * cores)), self.most_rows, left)
+            rows = min(usual if cores <= len(blocks) else _LAST_ROWS, left if self.problem.resident else max(_LAST_ROWS, left // (2 * cores)), self.most_rows, left)
             while rows > 1 and package_bytes(a, row, rows) > self.package_room:
                 rows //= 2
             if package_bytes(a, row, rows) > self.package_room:

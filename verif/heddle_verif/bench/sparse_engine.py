@@ -7,6 +7,7 @@ import numpy as np
 from cocotb.triggers import RisingEdge
 from heddle.interfaces.front_end import SPARSE_JOBS, sparse_start_layout
 from heddle.interfaces.layouts import error_layout
+from heddle.isa.error_codes import ErrorCode
 from heddle_sim.golden.sparse_engine import SparseFault, sparse_run
 from heddle_sim.sparse.job import job_record, panel_record
 from heddle_sim.toolchain.cocotb_process import bench_config
