@@ -20,7 +20,13 @@ def config(name):
     return load_config("tiny").replace(sparse=True, **CONFIGS[name])
 
 
-@pytest.mark.parametrize("name", ["tiny", "eight", "pairs", *(pytest.param(name, marks=pytest.mark.variant) for name in ("sixteen", "far", "wide"))])
+@pytest.mark.parametrize("name", ["tiny", "eight", *(pytest.param(name, marks=pytest.mark.variant) for name in ("sixteen", "far", "wide"))])
 def test_engine(name, simulator, seed):
     cfg = config(name)
     run_bench(SparseSystem(cfg), bench=BENCH, cfg=cfg, simulator=simulator, seed=seed)
+
+
+def test_groups_of_lanes(simulator, seed):
+    """With several groups of lanes: products, and the cycles that rows take."""
+    cfg = config("pairs")
+    run_bench(SparseSystem(cfg), bench=BENCH, cfg=cfg, simulator=simulator, seed=seed, test_filter="shape=mixed|shape=short|pace")

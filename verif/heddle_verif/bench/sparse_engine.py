@@ -205,9 +205,9 @@ async def products(dut, shape):
     for wide, unsigned in ((False, False), (True, False), (False, True)):
         for planes in (False, True) if bench.cfg.sparse_pairs > 1 and not (wide or unsigned) else (False,):
             bench.clear()
-            load = bench.panel_job(bench.cfg.sparse_rows)
+            load = bench.panel_job(min(bench.cfg.sparse_rows, 48))
             job = bench.rows_job(row_counts(bench, shape, int(bench.rng.integers(1, 13))), start=int(bench.rng.integers(40)), wide=wide,
-                                 unsigned=unsigned, planes=planes, unsigned_panel=bool(bench.rng.integers(2)))
+                                 unsigned=unsigned, planes=planes, unsigned_panel=bool(bench.rng.integers(2)), panel_rows=48)
             await bench.check([load, job.address])
             bench.compare(job)
     bench.finish()
@@ -246,9 +246,8 @@ async def errors(dut):
     await bench.check([bench.panel_job(rows)])
     counts = [3, 0, 9, 2, 5]
     faults = [(name, value, ErrorCode.SPARSE_JOB) for name, value in (
-        ("rows", 0), ("panel_rows", 0), ("panel_rows", rows + 1), ("first", 8), ("pointers", 2), ("indices", 8), ("values", 24), ("output", 64))]
-    if cfg.sparse_pairs == 1:
-        faults += [("planes", 1, ErrorCode.SPARSE_JOB)]
+        ("rows", 0), ("panel_rows", 0), ("panel_rows", rows + 1), ("first", 8), ("pointers", 2), ("indices", 8), ("values", 24),
+        ("output", 64))]
     faults += [(name, size - back, ErrorCode.OUT_OF_RANGE) for name, back in (
         ("pointers", 0), ("pointers", 16), ("pointers", 4), ("indices", 0), ("indices", 16), ("indices", 32), ("values", 0), ("values", 16),
         ("output", 0), ("output", 128), ("output", 16 * cfg.threads), ("output", 32 * cfg.threads))]
@@ -282,6 +281,10 @@ async def errors(dut):
         assert bench.error[0] == ErrorCode.SPARSE_INDEX and bench.error[1] & 0xFFFF == value and bench.error[2] == 1, bench.error
         await bench.check([after.address])
         bench.compare(after)
+    for flags in ("wide_values", "unsigned_values") if cfg.sparse_pairs > 1 else ((),):
+        job = bench.rows_job(counts, record=dict.fromkeys(("planes", *[flags] * bool(flags)), 1))
+        await bench.run([job.address])
+        assert bench.error == (ErrorCode.SPARSE_JOB, job.address, 0), bench.error
     for address, code in ((8, ErrorCode.SPARSE_JOB), (size, ErrorCode.OUT_OF_RANGE), (size - 16, ErrorCode.OUT_OF_RANGE),
                           (1 << 31, ErrorCode.OUT_OF_RANGE)):
         await bench.check([after.address, address, after.address])
@@ -289,6 +292,39 @@ async def errors(dut):
     await bench.check([after.address])
     bench.compare(after)
     bench.finish()
+
+
+@cocotb.test(timeout_time=20, timeout_unit="ms")
+async def first_error(dut):
+    """Of several errors of a job the first one in order counts, as in the golden model; rows before it are stored."""
+    bench = SparseBench(dut)
+    await bench.start()
+    size, rng, failed = bench.cfg.shared_bytes, bench.rng, 0
+    bench.clear()
+    await bench.check([bench.panel_job(bench.cfg.sparse_rows)])
+    for _ in range(30):
+        bench.clear()
+        counts = row_counts(bench, bench.random.choice(SHAPES), int(rng.integers(1, 8)))
+        name, place = bench.random.choice(("indices", "values", "output", None)), size - int(rng.choice([16, 32, 48, 128, 256]))
+        # Indices, values or results at the end of shared memory.
+        changes = {} if name is None else {name: place // 128 * 128 if name == "output" else place}
+        job = bench.rows_job(counts, start=int(rng.integers(40)), record=changes)
+        if name in ("indices", "values"):
+            bench.memory.data[place:] = bench.memory.data[getattr(job, name):][:size - place]
+        for _ in range(int(rng.integers(3))):
+            kind, number = rng.integers(2), int(rng.integers(len(counts) + 1))
+            if kind:
+                at = job.pointers + 4 * number
+                pointer = bench.memory.data[at:at + 4].view("<u4")
+                pointer += np.uint32(rng.integers(-3, 4) % (1 << 32))
+            elif sum(counts):
+                at = (place if name == "indices" else job.indices) + 2 * int(rng.integers(sum(counts)))
+                if at + 2 <= size:
+                    bench.memory.data[at:at + 2] = rng.integers(256, size=2)
+        await bench.check([job.address])
+        failed += bench.error is not None
+    bench.finish()
+    assert failed > 5, f"more than 5 jobs must fail, not {failed}"
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
