@@ -116,19 +116,20 @@ class SparseBench(Bench):
         """Cycles of some jobs, from the transfer of the first one to the end of the last; ``error`` becomes the error or None."""
         dut, jobs = self.dut, list(enumerate(addresses))
         self.memory.delay, self.memory.places = self.random.choice(self._memories)
-        self.error, cycles, begun, offered = None, 0, False, False
+        self.error, cycles, left, begun, offered = None, 0, 0, False, False
         while True:
-            if jobs and not offered and (not begun or self.random.random() < 0.8):
-                number, address = jobs[0]
+            ends = stop_after is not None and cycles >= stop_after
+            dut.stop.value = int(ends and cycles == stop_after)
+            # A job is offered where the engine takes it: what is offered must stay, and would run after a stop.
+            if jobs and not ends and left < SPARSE_JOBS and (not begun or self.random.random() < 0.8):
+                number, address = jobs.pop(0)
                 dut.run__job__valid.value = offered = 1
                 dut.run__job__payload.value = pack(sparse_start_layout, {"address": address, "pc": number + 5})
             await RisingEdge(dut.clk)
             cycles += begun
-            if offered and int(dut.run__job__ready.value):
-                jobs.pop(0)
-                dut.run__job__valid.value = offered = 0
-                begun = True
-            dut.stop.value = int(stop_after is not None and cycles == stop_after)
+            assert not offered or int(dut.run__job__ready.value), "the engine must take a job"
+            begun, taken = begun or offered, offered
+            dut.run__job__valid.value = offered = 0
             if int(dut.o_error__valid.value):
                 assert self.error is None, "an error must be reported once"
                 error = error_layout.from_bits(int(dut.o_error__payload.value))
@@ -142,12 +143,9 @@ class SparseBench(Bench):
             if self.totals["steps"] != self._steps:
                 self._steps = self.totals["steps"]
                 self.progress()
-            if self.error or (stop_after is not None and cycles > stop_after):
-                jobs = []
-                if offered:
-                    dut.run__job__valid.value = offered = 0
-            if begun and cycles and not left and not jobs:
+            if begun and cycles and not left and (ends or not jobs):
                 break
+            left += taken
             assert cycles < LIMIT, f"the jobs must end within {LIMIT} cycles"
         dut.stop.value = 0
         return cycles
