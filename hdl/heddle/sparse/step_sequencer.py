@@ -173,10 +173,11 @@ class StepSequencer(Component):
         ends, halves = Signal(), Signal()
         # A reset may end the work, but not the step that is in the PEs: its elements come one cycle later.
         take, words = Signal(reset_less=True), [Signal.like(element, name=f"word_{number}") for number, element in enumerate(elements)]
+        # A place without a non-zero reads what another one reads, or row 0: rows that are not loaded never enter a PE.
         m.d.comb += [
             fires.eq(self._valid & ~self._failed & ~error),
-            places[0].eq(Mux(item.planes, first.index << 1, first.index)),
-            places[1].eq(Mux(item.planes, first.index << 1 | 1, second.index)),
+            places[0].eq(Mux(chosen.count == 0, 0, Mux(item.planes, first.index << 1, first.index))),
+            places[1].eq(Mux(item.planes, places[0] | 1, Mux(chosen.count[1], second.index, places[0]))),
             reads.active.eq(step.step), self.halves.eq(step.step & halves),
             self.o_row.valid.eq((step.step & ends) | row.empty),
             self.pe.take.eq(take), *(word.eq(value) for word, value in zip(self.pe.word, words)),
