@@ -92,13 +92,13 @@ def SparseReadPort(cfg):
         Factor word for multipliers 4 to 7.
     second_part : Out(range(numbers_per_word))
         Its 32-bit part.
-    unsigned : Out(2)
-        The bytes are unsigned: bit 0 those of multipliers 0 to 3, bit 1 those of the others.
+    unsigned : Out(1)
+        The bytes of the factor words are unsigned.
     """
     part = range(cfg.numbers_per_word)
     return Signature({
         "active": Out(1), "first_part": Out(part), "second_word": Out(cfg.factor_address_bits), "second_part": Out(part),
-        "unsigned": Out(2),
+        "unsigned": Out(1),
     })
 
 

@@ -184,8 +184,7 @@ class PE(Component):
         """Parts of factor words that the multipliers take, four multipliers each, and which of their bytes are signed."""
         control, words = self.multiply, list(factors.data_a)
         signed_bytes = [Signal(2, name=f"a_signed_{number}") for number in range(len(words))]
-        for number, bits in enumerate(signed_bytes):
-            m.d.comb += bits.eq(control.a_signed & ~control.unsigned[min(number, 1)].replicate(2))
+        m.d.comb += [bits.eq(control.a_signed & ~control.unsigned.replicate(2)) for bits in signed_bytes]
         if len(words) == 1:
             return words, signed_bytes
         chosen = [Signal(32, name=f"operand_{number}") for number in range(2)]

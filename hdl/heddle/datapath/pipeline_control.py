@@ -27,13 +27,13 @@ def MultiplyPort(cfg, lanes=1):
         With ``sparse``: part of the word of port A that multipliers 0 to 3 take, one-hot.
     second : Out(1 + numbers_per_word)
         With ``sparse``: what multipliers 4 to 7 take, one-hot: part 1 of the word of port A, or a part of the word of port B.
-    unsigned : Out(2)
-        With ``sparse``: the bytes of multipliers 0 to 3 are unsigned; those of the others are.
+    unsigned : Out(1)
+        With ``sparse``: the bytes of the factor words are unsigned.
     """
     parts = cfg.numbers_per_word
     return Signature({
         "a_signed": Out(2), **({"wide": Out(1)} if cfg.wide_lanes else {}), "active": Out(lanes),
-        **({"first": Out(parts), "second": Out(1 + parts), "unsigned": Out(2)} if cfg.sparse else {}),
+        **({"first": Out(parts), "second": Out(1 + parts), "unsigned": Out(1)} if cfg.sparse else {}),
     })
 
 
@@ -284,7 +284,7 @@ class PipelineControl(Component):
     def _operands(self, m):
         """Parts of factor words that the multipliers take, in cycle 1."""
         sparse, parts = self.sparse_reads, self.cfg.numbers_per_word
-        first, second, unsigned = Signal(parts, reset_less=True), Signal(1 + parts, reset_less=True), Signal(2, reset_less=True)
+        first, second, unsigned = Signal(parts, reset_less=True), Signal(1 + parts, reset_less=True), Signal(reset_less=True)
         m.d.sync += [
             first.eq(Mux(sparse.active, 1 << sparse.first_part, 1)), second.eq(Mux(sparse.active, 2 << sparse.second_part, 1)),
             unsigned.eq(Mux(sparse.active, sparse.unsigned, 0)),

@@ -28,7 +28,6 @@ sparse_job_layout = data.FlexibleLayout(8 * JOB_BYTES, {
     "wide_values": _field(1, 0, 1),         # values have 16 bits, signed; else 8
     "unsigned_values": _field(1, 0, 2),     # values of 8 bits are unsigned
     "unsigned_panel": _field(1, 0, 3),      # bytes of B are unsigned
-    "planes": _field(1, 0, 4),              # elements of B have 16 bits: low bytes, unsigned, in even rows of the panel, high bytes in odd
     "rows": _field(16, 2),                  # at least 1
     "panel_rows": _field(16, 4),            # ROWS: indices are below this number; PANEL: first row that is written
     "first": _field(32, 8),                 # number of the element at ``indices`` and ``values``, a multiple of 16

@@ -55,8 +55,7 @@ class JobFetch(Component):
     *Reset*: no job is read.
 
     *Errors*: SPARSE_JOB: the address is misaligned, ``rows`` or ``panel_rows`` violate the limits, an address or ``first`` is misaligned.
-    SPARSE_JOB also where ``planes`` come with values other than signed bytes, or where steps have room for one non-zero only. OUT_OF_RANGE:
-    a word of the job, or of the rows of B of a panel, is outside of shared memory.
+    OUT_OF_RANGE: a word of the job, or of the rows of B of a panel, is outside of shared memory.
     """
 
     def __init__(self, cfg):
@@ -113,7 +112,6 @@ class JobFetch(Component):
         """Code and operand of the error of a job."""
         cfg, size = self.cfg, self.cfg.sparse_columns
         wrong, end = Signal(), Signal(32)
-        misfits = (job.wide_values | job.unsigned_values) if cfg.sparse_pairs > 1 else 1
         m.d.comb += end.eq(job.values + (job.rows << exact_log2(size)))
         with m.If(job.kind == SparseKind.PANEL):
             m.d.comb += wrong.eq((job.panel_rows + job.rows > cfg.sparse_rows) | (job.values % min(ROW_BYTES, size) != 0))
@@ -121,7 +119,7 @@ class JobFetch(Component):
                 m.d.sync += [code.eq(ErrorCode.OUT_OF_RANGE), operand.eq(Mux(job.values >= cfg.shared_bytes, job.values, cfg.shared_bytes))]
         with m.Else():
             m.d.comb += wrong.eq(
-                (job.panel_rows == 0) | (job.panel_rows > cfg.sparse_rows) | (job.planes & misfits) | Cat(
+                (job.panel_rows == 0) | (job.panel_rows > cfg.sparse_rows) | Cat(
                     value % alignment != 0 for value, alignment in (
                         (job.first, ELEMENT_ALIGNMENT), (job.pointers, POINTER_BYTES), (job.indices, BANK_BYTES),
                         (job.values, BANK_BYTES), (job.output, ROW_BYTES))).any())

@@ -79,7 +79,6 @@ item_layout = data.StructLayout({
     "ends": 1,                  # ROW: it is the last of its job
     "outside": 1,               # ROW: a part of its sums has no place in shared memory
     "output": BLOCK_BITS,       # ROW: row of 128 bytes of its sums, with ``outside`` the first one that does not exist
-    "planes": 1,
     "unsigned_panel": 1,
 })
 

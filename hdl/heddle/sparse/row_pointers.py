@@ -142,7 +142,7 @@ class RowPointers(Component):
             item.count.eq(Mux(count[COUNT_BITS:].any(), (1 << COUNT_BITS) - 1, count)), item.start.eq(offsets[0] % ELEMENTS_OF_WORD),
             item.begins.eq(number == 0), item.ends.eq(number == job.rows - 1),
             item.outside.eq(block + blocks > rows), item.output.eq(Mux((block < rows) & item.outside, rows, block)),
-            item.planes.eq(job.planes), item.unsigned_panel.eq(job.unsigned_panel),
+            item.unsigned_panel.eq(job.unsigned_panel),
             extent.begins.eq(~filled), extent.first.eq(offsets[0]), extent.last.eq(offsets[1] - 1),
             extent.indices.eq(job.indices // BANK_BYTES), extent.values.eq(job.values // BANK_BYTES), extent.wide.eq(job.wide_values),
             extent.unsigned.eq(job.unsigned_values),

@@ -32,9 +32,6 @@ class StepSequencer(Component):
     A step is chosen in one cycle and checked in the next one. Row n of the engine, counted modulo 16, has its sums in accumulators n. A row
     without non-zeros has a step with zeros. At most ``ROWS_INSIDE`` (16) rows are between their first step and the read of their sums.
 
-    With ``planes`` a non-zero a of index k takes both places of a step: a times row 2k of the panel, whose bytes are unsigned, and 256 a
-    times row 2k + 1, whose bytes are signed.
-
     Parameters
     ----------
     cfg : SparseParameters
@@ -96,17 +93,15 @@ class StepSequencer(Component):
         """The next step, of the item at ``i``."""
         m.submodules.window = window = ElementWindow()
         link(m, flipped(self.i_vector), window.i)
-        item, pairs = self.i.payload, self.cfg.sparse_pairs > 1
+        item, pairs = self.i.payload, self.cfg.sparse_pairs
         first, left, remaining = Signal(init=1), Signal.like(item.count), Signal.like(item.count)    # non-zeros of the row
         inside, sums = Signal(range(ROWS_INSIDE + 1)), Signal(SUMS_BITS)
-        fires, single, last, ready, count = Signal(), Signal(), Signal(), Signal(), Signal(2)
+        fires, last, ready, count = Signal(), Signal(), Signal(), Signal(2)
         row = self.i.valid & (item.kind == ItemKind.ROW)
         chosen = self._chosen
         self._item_ends = Signal()      # the panel at ``i`` is loaded
         m.d.comb += [
-            single.eq(item.planes if pairs else 1), remaining.eq(Mux(first, item.count, left)),
-            last.eq(remaining <= Mux(single, 1, 2)),
-            count.eq(Mux(remaining == 0, 0, Mux(single | (remaining == 1), 1, 2))),
+            remaining.eq(Mux(first, item.count, left)), last.eq(remaining <= pairs), count.eq(Mux(remaining > pairs, pairs, remaining)),
             ready.eq((count == 0) | (window.present[0] & ((count == 1) | window.present[1] | window.fault[0]))),
             fires.eq(row & ready & (~first | (inside != ROWS_INSIDE))),
             window.begins.eq(row & item.begins & first), window.start.eq(item.start), window.take.eq(Mux(fires, count, 0)),
@@ -115,7 +110,7 @@ class StepSequencer(Component):
         ]
         m.d.sync += [
             self._valid.eq(fires | (self.i.valid & (item.kind == ItemKind.FAULT) & ~self._valid)), chosen.count.eq(count),
-            chosen.first.eq(first), chosen.last.eq(last), chosen.halves.eq((count == 1) & ~single), chosen.sums.eq(sums),
+            chosen.first.eq(first), chosen.last.eq(last), chosen.halves.eq((count == 1) & (pairs > 1)), chosen.sums.eq(sums),
             chosen.fault.eq(window.fault), *(kept.eq(value) for kept, value in zip(chosen.elements, window.o)), chosen.item.eq(item),
             inside.eq(inside + (fires & first) - self.drained),
         ]
@@ -144,7 +139,7 @@ class StepSequencer(Component):
         gone = [several[number] & chosen.fault[number] for number in range(2)]
         beyond = chosen.last & item.outside
         m.d.comb += [
-            limit.eq(Mux(item.planes, item.panel_rows >> 1, item.panel_rows)), several.eq(Cat(chosen.count != 0, chosen.count[1])),
+            limit.eq(item.panel_rows), several.eq(Cat(chosen.count != 0, chosen.count[1])),
             error.eq(self._valid & ~self._failed & ((item.kind == ItemKind.FAULT) | Cat(*wrong, *gone, beyond).any())),
         ]
         m.d.sync += [report.valid.eq(error), report.payload.pc.eq(item.pc)]
@@ -176,8 +171,7 @@ class StepSequencer(Component):
         # A place without a non-zero reads what another one reads, or row 0: rows that are not loaded never enter a PE.
         m.d.comb += [
             fires.eq(self._valid & ~self._failed & ~error),
-            places[0].eq(Mux(chosen.count == 0, 0, Mux(item.planes, first.index << 1, first.index))),
-            places[1].eq(Mux(item.planes, places[0] | 1, Mux(chosen.count[1], second.index, places[0]))),
+            places[0].eq(Mux(chosen.count == 0, 0, first.index)), places[1].eq(Mux(chosen.count[1], second.index, places[0])),
             reads.active.eq(step.step), self.halves.eq(step.step & halves),
             self.o_row.valid.eq((step.step & ends) | row.empty),
             self.pe.take.eq(take), *(word.eq(value) for word, value in zip(self.pe.word, words)),
@@ -186,7 +180,7 @@ class StepSequencer(Component):
             step.step.eq(fires), step.product.eq(chosen.sums), step.source.eq(chosen.sums), step.zero.eq(chosen.first),
             step.cat.eq(CAT_FOUR), step.factor_word.eq(places[0] >> parts), reads.first_part.eq(places[0]),
             reads.second_word.eq(places[1] >> parts), reads.second_part.eq(places[1]),
-            reads.unsigned.eq(Cat(item.planes | item.unsigned_panel, ~item.planes & item.unsigned_panel)),
+            reads.unsigned.eq(item.unsigned_panel),
             ends.eq(chosen.last), halves.eq(chosen.halves), row.sums.eq(chosen.sums), row.output.eq(item.output),
             row.ends.eq(item.ends), row.empty.eq(self.panel.done),
             take.eq(step.step), *(word.eq(element) for word, element in zip(words, elements)),
@@ -195,7 +189,4 @@ class StepSequencer(Component):
         with m.If(self.panel.done):
             m.d.sync += row.ends.eq(1)
         if len(elements) > 1:
-            with m.If(item.planes):
-                m.d.sync += elements[1].eq(Mux(chosen.count == 0, 0, first.value << 8))
-            with m.Else():
-                m.d.sync += elements[1].eq(Mux(chosen.count[1], second.value, 0))
+            m.d.sync += elements[1].eq(Mux(chosen.count[1], second.value, 0))

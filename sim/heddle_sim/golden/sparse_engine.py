@@ -45,7 +45,7 @@ def sparse_run(cfg: Config, factors: np.ndarray, shared: np.ndarray, address: in
     Raises
     ------
     SparseFault
-        With the first error of the job. Rows before its row are stored.
+        With the first error of the job. Rows before its row are stored; of a panel none is loaded.
     """
     if address % JOB_ALIGNMENT:
         raise SparseFault(ErrorCode.SPARSE_JOB, address)
@@ -77,21 +77,15 @@ def _inside(shared: np.ndarray, address: int, size: int) -> None:
 
 def _load(cfg: Config, panel: np.ndarray, shared: np.ndarray, job: SimpleNamespace) -> None:
     size = cfg.sparse_columns
-    for row in range(job.rows):
-        for part in range(0, size, 2 * BANK_BYTES):
-            _inside(shared, job.values + row * size + part, 2 * BANK_BYTES)
-        start = job.values + row * size
-        panel[:, job.panel_rows + row] = shared[start:start + size].reshape(cfg.threads, 4)
+    if job.values + job.rows * size > len(shared):
+        raise SparseFault(ErrorCode.OUT_OF_RANGE, max(job.values, len(shared)))
+    rows = shared[job.values:job.values + job.rows * size].reshape(job.rows, cfg.threads, 4)
+    panel[:, job.panel_rows:job.panel_rows + job.rows] = rows.transpose(1, 0, 2)
 
 
 def _rows(cfg: Config, panel: np.ndarray, shared: np.ndarray, job: SimpleNamespace) -> int:
     kind = np.uint8 if job.unsigned_panel else np.int8
     columns = panel.view(kind).astype(np.int64).transpose(1, 0, 2).reshape(cfg.sparse_rows, cfg.sparse_columns)
-    if job.planes:
-        low = panel.astype(np.int64).transpose(1, 0, 2).reshape(cfg.sparse_rows, cfg.sparse_columns)[0::2]
-        high = panel.view(np.int8).astype(np.int64).transpose(1, 0, 2).reshape(cfg.sparse_rows, cfg.sparse_columns)[1::2]
-        columns = low + (high << 8)
-    limit = job.panel_rows // 2 if job.planes else job.panel_rows
     begin = _pointer(shared, job, 0)
     first = begin
     if begin < job.first:
@@ -100,7 +94,7 @@ def _rows(cfg: Config, panel: np.ndarray, shared: np.ndarray, job: SimpleNamespa
         end = _pointer(shared, job, row + 1)
         if end < begin:
             raise SparseFault(ErrorCode.SPARSE_POINTER, row)
-        indices, values = _elements(shared, job, begin, end, row, limit)
+        indices, values = _elements(shared, job, begin, end, row, job.panel_rows)
         sums = (values @ columns[indices]).astype(np.int64) if len(indices) else np.zeros(cfg.sparse_columns, np.int64)
         start = job.output + row * 4 * cfg.sparse_columns
         for part in range(0, 4 * cfg.sparse_columns, ROW_BYTES):
@@ -123,8 +117,7 @@ def _elements(shared: np.ndarray, job: SimpleNamespace, begin: int, end: int, ro
     width = 2 if job.wide_values else 1
     kind = "<i2" if job.wide_values else np.uint8 if job.unsigned_values else np.int8
     for group in range((begin - job.first) // ELEMENTS_OF_WORD, (end - 1 - job.first) // ELEMENTS_OF_WORD + 1):
-        places = (job.indices + group * ELEMENTS_OF_WORD * INDEX_BYTES, job.values + group * ELEMENTS_OF_WORD * width)
-        for place in places:
+        for place in (job.indices + group * ELEMENTS_OF_WORD * INDEX_BYTES, job.values + group * ELEMENTS_OF_WORD * width):
             _inside(shared, place // BANK_BYTES * BANK_BYTES, BANK_BYTES)
         own = slice(max(begin - job.first, group * ELEMENTS_OF_WORD), min(end - job.first, (group + 1) * ELEMENTS_OF_WORD))
         indices = shared[job.indices + own.start * INDEX_BYTES:job.indices + own.stop * INDEX_BYTES].view("<u2")

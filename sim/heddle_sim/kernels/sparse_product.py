@@ -199,12 +199,15 @@ class SparseProductKernel(Kernel):
         return [[blocks[run.tile] for run in core] for core in dealt.cores]
 
     def _blocks(self, a: Compressed) -> list[Block]:
-        """Blocks of rows whose packages and sums have room: small ones first and last. Raises ``Unfit`` where a row has none."""
-        blocks, row, m, cores = [], 0, a.shape[0], self.cfg.cores
-        usual = self.most_rows if self.problem.resident else min(max(_LEAST_ROWS, -(-m // (_BLOCKS * cores))), self.most_rows)
+        """Blocks of rows whose packages and sums have room: small ones, the smallest first and last, as their sums are stored while others
+        are made; with ``resident`` large ones. Raises ``Unfit`` where a row has no room."""
+        blocks: list[Block] = []
+        row, m, cores = 0, a.shape[0], self.cfg.cores
+        usual = min(max(_LEAST_ROWS, -(-m // (_BLOCKS * cores))), self.most_rows)
         while row < m:
             left = m - row
-            rows = min(usual if cores <= len(blocks) else _LAST_ROWS, left if self.problem.resident else max(_LAST_ROWS, left // (2 * cores)), self.most_rows, left)
+            rows = _LAST_ROWS if len(blocks) < cores else min(usual, max(_LAST_ROWS, left // (2 * cores)))
+            rows = min(self.most_rows if self.problem.resident else rows, left)
             while rows > 1 and package_bytes(a, row, rows) > self.package_room:
                 rows //= 2
             if package_bytes(a, row, rows) > self.package_room:

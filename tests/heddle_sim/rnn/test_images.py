@@ -187,8 +187,8 @@ def test_stacked_layers():
 def test_tap_registers():
     """Sums that do not fit the accumulators of the taps: one sum a lane where that is left to choose, else an error."""
     rng = np.random.default_rng(3)
-    few, many = (BASE.replace(threads=16, thread_slots=1, output_stage=False, gather_offsets=False, sparse=False, rnn_tap_registers=registers)
-                 for registers in (16, 256))
+    small = BASE.replace(threads=16, thread_slots=1, output_stage=False, gather_offsets=False, sparse=False)
+    few, many = (small.replace(rnn_tap_registers=registers) for registers in (16, 256))
     onnx = onnx_operands("lstm", *layer_operands(rng, "lstm", 80, 8, 3, batch=1))
     plain, two = (Network.of_layer(onnx.layers[0], onnx.data(0), cats=cats) for cats in (1, 2))
 
