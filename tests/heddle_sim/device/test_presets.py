@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from heddle import load_config
 from heddle.config import preset_names
 from heddle_sim import Device
@@ -81,6 +82,16 @@ def check_layer(hardware, golden, rng):
     assert np.abs(found[0]).max() > 0.01 and stats.cycles > 0
 
 
+def check_sparse(device, rng):
+    """Sparse products over several panels, with values of 8 and of 16 bits."""
+    for dtype, m, k, n in ((np.int8, 70, 90, 150), (np.int16, 5, 40, 17)):
+        a, b = random_integers(rng, (m, k), dtype) * (rng.random((m, k)) < 0.2), random_integers(rng, (k, n), np.int8)
+        a[m // 2] = 0
+        c, stats = device.spmm(sp.csr_array(a.astype(dtype)), b)
+        assert np.array_equal(c, (a.astype(np.int64) @ b.astype(np.int64)).astype(np.int32))
+        assert stats.counters["sparse_steps"] > 0
+
+
 def test_smoke(preset):
     hardware, golden = preset
     rng = np.random.default_rng(25)
@@ -88,6 +99,8 @@ def test_smoke(preset):
     check_copies(hardware, rng)
     if hardware.cfg.rnn:
         check_layer(hardware, golden, rng)
+    if hardware.cfg.sparse:
+        check_sparse(hardware, rng)
 
 
 @pytest.mark.nightly
