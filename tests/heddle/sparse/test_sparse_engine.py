@@ -11,7 +11,7 @@ CONFIGS = {
     "pairs": dict(dot=8, threads=32, shared_memory_kib=64),
     "sixteen": dict(dot=16, threads=16, rnn_tap_registers=32, shared_memory_kib=32),
     "far": dict(dot=8, threads=16, far_registers=True, rnn_differences=True, shared_memory_kib=32),
-    "wide": dict(dot=8, threads=64, wide_lanes=True, shared_memory_kib=64),
+    "wide": dict(dot=8, threads=64, wide_lanes=True, shared_memory_kib=128),
 }
 PART = "products|several_jobs|first_error|panel_errors"
 
