@@ -19,6 +19,7 @@ from .round_robin import RoundRobinSpec
 from .run import RunControlSpec
 from .scoreboard import TokensSpec
 from .shared_bank import SharedBankSpec
+from .sparse import ElementWindowSpec
 from .stream import StreamSpec
 from .tensor_copies import ArrivalMergeSpec, BoxWalkSpec, BurstRequestSpec, RowBurstsSpec, SlotRingSpec
 from .tmau_ports import BeatWriterSpec, ReadMergeSpec, WriteMergeSpec
@@ -56,6 +57,8 @@ PROOFS = {proof.name: proof for proof in (
     Proof(name="dispatch", make=DispatchSpec, says="every instruction leaves issue once, in order, none is lost at a stop", bounded=5,
           cover=8, unbounded="pdr"),
     Proof(name="dispatch_slices", make=lambda: DispatchSpec(1), says="the same with register slices", bounded=5, cover=8, unbounded="pdr"),
+    Proof(name="element_window", make=ElementWindowSpec, says="every non-zero of a job leaves once, in order, and no other", bounded=8,
+          cover=10, unbounded="pdr"),
     Proof(name="shared_bank", make=SharedBankSpec, says="one grant, fixed priority, the granted row is accessed, contents", bounded=3,
           cover=6, unbounded="pdr"),
     Proof(name="bank_port", make=BankPortSpec, says="each bank of a request grants once, order, ready from a register", bounded=5, cover=8,
