@@ -200,14 +200,16 @@ class SparseProductKernel(Kernel):
 
     def _blocks(self, a: Compressed) -> list[Block]:
         """Blocks of rows whose packages and sums have room: small ones, the smallest first and last, as their sums are stored while others
-        are made; with ``resident`` large ones. Raises ``Unfit`` where a row has no room."""
+        are made; with ``resident`` each is twice as large as the one before. Raises ``Unfit`` where a row has no room."""
         blocks: list[Block] = []
         row, m, cores = 0, a.shape[0], self.cfg.cores
         usual = min(max(_LEAST_ROWS, -(-m // (_BLOCKS * cores))), self.most_rows)
         while row < m:
             left = m - row
-            rows = _LAST_ROWS if len(blocks) < cores else min(usual, max(_LAST_ROWS, left // (2 * cores)))
-            rows = min(self.most_rows if self.problem.resident else rows, left)
+            rows = min(usual, max(_LAST_ROWS, left // (2 * cores)))
+            if self.problem.resident:
+                rows = 2 * blocks[-1].rows if blocks else 0
+            rows = min(_LAST_ROWS if len(blocks) < cores else rows, self.most_rows, left)
             while rows > 1 and package_bytes(a, row, rows) > self.package_room:
                 rows //= 2
             if package_bytes(a, row, rows) > self.package_room:
