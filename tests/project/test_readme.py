@@ -38,7 +38,7 @@ def test_presets_that_lack_a_feature():
     """The status names, for a parameter that a requirement needs, all presets without it."""
     status = (ROOT / "README.md").read_text().split("## Status")[1]
     said = re.findall(r"where `(\w+)` is\s+set(?: \(not in ([^)]*)\))?", status)
-    assert {name for name, _ in said} == {"tensors", "rnn", "reductions", "multicast", "l2_kib", "copy_within", "transpose"}
+    assert {name for name, _ in said} == {"tensors", "rnn", "reductions", "multicast", "l2_kib", "copy_within", "transpose", "sparse"}
     for name, presets in said:
         assert re.findall(r"`(\w+)`", presets) == [preset for preset in preset_names() if not getattr(load_config(preset), name)], name
 
