@@ -9,6 +9,7 @@ _PLACES = {
     "Device": "device", "DeviceError": "device", "OutOfMemory": "device", "Stats": "device",
     "Requantise": "golden.requantise", "TensorMap": "tensor.tensor_map", "TensorMapError": "tensor.tensor_map",
     "Network": "rnn.network", "Sequence": "rnn.network", "quantise_layer": "rnn.quantise", "plan": "rnn.plan",
+    "Model": "models", "ModelError": "models", "load_model": "models",
 }
 __all__ = sorted(_PLACES)
 

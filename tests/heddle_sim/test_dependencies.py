@@ -8,7 +8,8 @@ import pytest
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 # Of the tests and of the demo; None in sys.modules makes an import fail as that of a package that is not installed.
-BLOCK = "import sys; sys.modules.update(dict.fromkeys(('scipy', 'sklearn', 'onnx', 'onnxruntime', 'pytest', 'cocotb'))); "
+BLOCKED = ("scipy", "sklearn", "onnx", "onnxruntime", "tflite", "ai_edge_litert", "pytest", "cocotb")
+BLOCK = f"import sys; sys.modules.update(dict.fromkeys({BLOCKED})); "
 CORE = """
 import importlib, pkgutil
 import numpy as np

@@ -1,0 +1,57 @@
+"""Networks from files, by the suffix of their names."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from heddle.config import Config, load_config
+from heddle.errors import UsageTypeError
+
+from ..arguments import check_choice
+from ..device import Device
+from ..device.device import SIMULATORS
+from .errors import ModelError
+from .model import Model
+from .source import Source
+
+__all__ = ["SUFFIXES", "load_model", "read_source"]
+
+SUFFIXES = (".tflite", ".onnx")
+
+
+def load_model(path: str | os.PathLike[str], config: Config | Device | str | os.PathLike[str] = "base", *,
+               simulator: str = "verilator") -> Model:
+    """A network from a file, with each of its nodes placed on the device or on the host.
+
+    Parameters
+    ----------
+    path : str or path
+        A .tflite file.
+    config : Config, str or Device
+        Configuration, or the name or path of one; or a device, which stays open.
+    simulator : str
+        As of ``Device``; a device that is given has its own.
+
+    Returns ``Model``, whose ``run`` takes inputs by name. Raises ``ModelError`` for a file that holds no network, ``MissingPackage``
+    where the package that reads it is not installed.
+    """
+    check_choice("simulator", simulator, SIMULATORS)
+    source = read_source(path)
+    device = config if isinstance(config, (Config, Device)) else load_config(config)
+    return Model(source, device, simulator)
+
+
+def read_source(path: str | os.PathLike[str]) -> Source:
+    """``Source`` of a file. Raises as ``load_model``."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise UsageTypeError(f"path must be a path, not {type(path).__name__}")
+    path = Path(path)
+    if "\0" in str(path):
+        raise ModelError(f"path must have no zero byte, not {str(path)!r}")
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise ModelError(f"path must end in {' or '.join(SUFFIXES)}, not {path.name!r}")
+    from .tflite.source import TfliteSource
+
+    return TfliteSource(path)

@@ -1,0 +1,181 @@
+"""A network on a device: nodes one after the other, those that it refuses on the host."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import NamedTuple, Self
+
+import numpy as np
+from heddle.config import Config
+from heddle.errors import UsageError, UsageTypeError
+
+from ..arguments import check_mask
+from ..device import Device, Stats
+from .graph import Graph, Tensor
+from .placement import PlacedNode, placed_nodes
+from .source import Source
+
+__all__ = ["Model", "ModelResult", "NodeResult"]
+
+MEMORY_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class NodeResult:
+    """A node that has run.
+
+    Attributes
+    ----------
+    placed : PlacedNode
+    arrays : list of numpy.ndarray or None
+        Operands.
+    results : list of numpy.ndarray
+    stats : Stats or None
+        Of its runs on the device; None on the host.
+    seconds : float
+        Wall time.
+    """
+
+    placed: PlacedNode
+    arrays: list[np.ndarray | None]
+    results: list[np.ndarray]
+    stats: Stats | None
+    seconds: float
+
+
+class ModelResult(NamedTuple):
+    """Of a run of a network: ``outputs`` by name, ``stats`` added up over all runs of the device, and a ``NodeResult`` for each node."""
+
+    outputs: dict[str, np.ndarray]
+    stats: Stats
+    nodes: list[NodeResult]
+
+    @property
+    def host_seconds(self) -> float:
+        """Wall time of the nodes on the host."""
+        return sum(node.seconds for node in self.nodes if node.stats is None)
+
+
+class Model:
+    """A network from a file, placed on a configuration; a context manager.
+
+    The device is made when the first node runs on it. State of the network (resource variables) is kept between runs until ``reset``.
+
+    Parameters
+    ----------
+    source : Source
+        Graph and operators.
+    device : Config or Device
+        What runs it; a ``Device`` that is given stays open.
+    simulator : str
+        Of the device that is made for a ``Config``: "verilator" or "golden".
+
+    Attributes
+    ----------
+    source : Source
+    cfg : Config
+    placement : list of PlacedNode
+        Where each node runs, and why.
+    """
+
+    def __init__(self, source: Source, device: Config | Device, simulator: str = "verilator") -> None:
+        self.source, self.simulator = source, simulator
+        self._device: Device | None = device if isinstance(device, Device) else None
+        self._own = self._device is None
+        self.cfg = device.cfg if isinstance(device, Device) else device
+        memory = device.memory.bytes.size if isinstance(device, Device) else MEMORY_BYTES
+        self.placement: list[PlacedNode] = placed_nodes(self.cfg, source, memory)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the device, unless it was given."""
+        if self._own and self._device is not None:
+            self._device.close()
+            self._device = None
+
+    @property
+    def graph(self) -> Graph:
+        """Tensors and nodes."""
+        return self.source.graph
+
+    @property
+    def device(self) -> Device:
+        """What runs the network; made when it is first asked for."""
+        if self._device is None:
+            self._device = Device(self.cfg, self.simulator, memory_bytes=MEMORY_BYTES)
+        return self._device
+
+    def reset(self) -> None:
+        """State of the network as before the first run."""
+        self.source.reset()
+
+    def inputs(self) -> dict[str, Tensor]:
+        """Tensors that ``run`` needs, by name."""
+        return {name: self.graph.tensors[name] for name in self.graph.inputs}
+
+    def run(self, inputs: Mapping[str, np.ndarray] | np.ndarray) -> ModelResult:
+        """Run the network once.
+
+        Parameters
+        ----------
+        inputs : dict of str to array, or an array where the network has one input
+            Of the types and shapes of ``Model.inputs()``.
+
+        Returns ``ModelResult``. Raises ``ValueError`` or ``TypeError``, which names the input, for what does not fit.
+        """
+        values = self.checked(inputs)
+        nodes = list(self.steps(values))
+        stats = [node.stats for node in nodes if node.stats is not None]
+        total = reduce(add, stats, Stats(0, 0, 0)) if stats else Stats(None, 0, self.cfg.peak_macs_per_cycle)
+        return ModelResult({name: values[name] for name in self.graph.outputs}, total, nodes)
+
+    def checked(self, inputs: Mapping[str, np.ndarray] | np.ndarray) -> dict[str, np.ndarray]:
+        """Inputs by name, checked. Raises as ``run``."""
+        wanted = self.inputs()
+        if not isinstance(inputs, Mapping):
+            if len(wanted) != 1:
+                raise UsageError(f"inputs must be a dictionary of {', '.join(wanted)}, not {type(inputs).__name__}")
+            inputs = {next(iter(wanted)): inputs}
+        if set(inputs) != set(wanted):
+            raise UsageError(f"inputs must be {', '.join(wanted) or 'none'}, not {', '.join(map(str, inputs)) or 'none'}")
+        values = {}
+        for name, tensor in wanted.items():
+            array = inputs[name]
+            check_mask(f"input {name}", array)
+            if not isinstance(array, np.ndarray) or array.dtype != tensor.dtype:
+                found = getattr(array, "dtype", type(array).__name__)
+                raise UsageTypeError(f"input {name} must be an array of {tensor.dtype}, not {found}")
+            if array.shape != tensor.shape:
+                raise UsageError(f"input {name} must have shape {tensor.shape}, not {array.shape}")
+            values[name] = np.ascontiguousarray(array)
+        return values
+
+    def steps(self, values: dict[str, np.ndarray]) -> Iterator[NodeResult]:
+        """Run one node after the other from checked inputs; ``values`` gets all that they compute."""
+        values.update((name, tensor.data) for name, tensor in self.graph.tensors.items() if tensor.data is not None)
+        for placed in self.placement:
+            arrays = [None if name is None else values[name] for name in placed.node.inputs]
+            result = self.run_node(placed, arrays)
+            values.update(zip(placed.node.outputs, result.results))
+            yield result
+
+    def run_node(self, placed: PlacedNode, arrays: Sequence[np.ndarray | None]) -> NodeResult:
+        """Run a node with operands; None for those that are left out."""
+        if placed.operation is None:
+            begin = time.perf_counter()
+            results = self.source.host(placed.node, arrays)
+            return NodeResult(placed, list(arrays), results, None, time.perf_counter() - begin)
+        device = self.device
+        begin = time.perf_counter()
+        activations = [array for index in placed.operation.operands if (array := arrays[index]) is not None]
+        result, stats = placed.operation.run(device, activations)
+        return NodeResult(placed, list(arrays), [result], stats, time.perf_counter() - begin)

@@ -1,0 +1,140 @@
+"""Operations of the device: what a node becomes, as calls of the public methods of ``Device``."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from ..device import Device, Stats
+from ..golden.requantise import Requantise
+
+__all__ = ["AveragePool", "Convolution", "DeviceOperation", "FullyConnected", "MaximumPool", "Sum", "Window"]
+
+Pairs = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceOperation(ABC):
+    """An operation with its constants.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Of the result.
+    operands : tuple of int
+        Which operands of the node are its activations.
+    method : str
+        Of ``Device``.
+    """
+
+    method: ClassVar[str]
+    shape: tuple[int, ...]
+    operands: tuple[int, ...] = field(default=(0,), kw_only=True)
+
+    def run(self, device: Device, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, Stats]:
+        """The result for the activations, and figures of the runs."""
+        y, stats = self.call(device, arrays)
+        return y.reshape(self.shape), stats
+
+    @abstractmethod
+    def call(self, device: Device, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, Stats]:
+        """``run`` with the shape that the device gives."""
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """Window of a convolution or pool: a value for each spatial axis, padding as pairs, and the layout of images."""
+
+    strides: tuple[int, ...]
+    pads: Pairs
+    layout: str
+    kernel: tuple[int, ...] = ()
+    dilations: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Convolution(DeviceOperation):
+    """``Device.conv`` of ``w`` (filters, channels / group, …); ``images``: shape of x, where it differs from that of the operand."""
+
+    method = "conv"
+    w: np.ndarray
+    bias: np.ndarray | None
+    window: Window
+    group: int = 1
+    x_zero_point: int = 0
+    w_zero_point: int | tuple[int, ...] = 0
+    requantise: Requantise | None = None
+    images: tuple[int, ...] | None = None
+
+    def call(self, device: Device, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, Stats]:
+        x, window = arrays[0], self.window
+        y, stats = device.conv(x if self.images is None else x.reshape(self.images), self.w, self.bias, strides=window.strides,
+                               pads=window.pads, dilations=window.dilations, group=self.group, layout=window.layout,
+                               x_zero_point=self.x_zero_point, w_zero_point=self.w_zero_point, requantise=self.requantise)
+        return y, stats
+
+
+@dataclass(frozen=True, eq=False)
+class FullyConnected(DeviceOperation):
+    """``Device.linear`` of ``w`` (outputs, inputs); the zero point of x is part of ``bias``."""
+
+    method = "linear"
+    w: np.ndarray
+    bias: np.ndarray | None
+    requantise: Requantise | None = None
+
+    def call(self, device: Device, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, Stats]:
+        y, stats = device.linear(arrays[0].reshape(-1, self.w.shape[1]), self.w, self.bias, self.requantise, transpose=True)
+        return y, stats
+
+
+@dataclass(frozen=True, eq=False)
+class AveragePool(DeviceOperation):
+    """``Device.average_pool``."""
+
+    method = "average_pool"
+    window: Window
+    x_zero_point: int = 0
+    requantise: Requantise | None = None
+    include_pad: bool = False
+
+    def call(self, device: Device, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, Stats]:
+        window = self.window
+        y, stats = device.average_pool(arrays[0], window.kernel, strides=window.strides, pads=window.pads, layout=window.layout,
+                                       count_include_pad=self.include_pad, x_zero_point=self.x_zero_point, requantise=self.requantise)
+        return y, stats
+
+
+@dataclass(frozen=True, eq=False)
+class MaximumPool(DeviceOperation):
+    """``Device.max_pool``."""
+
+    method = "max_pool"
+    window: Window
+
+    def call(self, device: Device, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, Stats]:
+        window = self.window
+        y, stats = device.max_pool(arrays[0], window.kernel, strides=window.strides, pads=window.pads,
+                                   dilations=window.dilations or 1, layout=window.layout)
+        return y, stats
+
+
+@dataclass(frozen=True, eq=False)
+class Sum(DeviceOperation):
+    """``Device.add`` of two activations; ``output`` has shift, zero point, bounds and type of the result."""
+
+    method = "add"
+    multipliers: tuple[int, int]
+    zero_points: tuple[int, int]
+    output: Requantise
+
+    def call(self, device: Device, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, Stats]:
+        output = self.output
+        y, stats = device.add(arrays[0], arrays[1], self.multipliers, output.shift, a_zero_point=self.zero_points[0],
+                              b_zero_point=self.zero_points[1], zero_point=output.zero_point, minimum=output.minimum,
+                              maximum=output.maximum, dtype=output.dtype)
+        return y, stats

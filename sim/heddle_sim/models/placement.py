@@ -1,0 +1,58 @@
+"""Placement of the nodes of a network: device or host, and why, before anything runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from heddle.config import Config
+
+from .errors import Refusal
+from .graph import Graph, Node, Tensor
+from .operations import DeviceOperation
+from .rehearsal import Rehearsal
+from .source import Source
+
+__all__ = ["PlacedNode", "placed_nodes"]
+
+
+@dataclass(frozen=True, eq=False)
+class PlacedNode:
+    """A node and where it runs.
+
+    Attributes
+    ----------
+    node : Node
+    where : str
+        "device" or "host".
+    why : str
+        A sentence: the method of ``Device``, or the rule that the node breaks.
+    operation : DeviceOperation or None
+        None on the host.
+    macs : int
+        Multiply-accumulates on the device.
+    """
+
+    node: Node
+    where: str
+    why: str
+    operation: DeviceOperation | None = None
+    macs: int = 0
+
+
+def placed_nodes(cfg: Config, source: Source, memory_bytes: int) -> list[PlacedNode]:
+    """``PlacedNode`` of each node of a network, in their order, for a device of ``cfg`` with ``memory_bytes`` of global memory."""
+    with Rehearsal(cfg, memory_bytes) as rehearsal:
+        return [_placed(rehearsal, source, node) for node in source.graph.nodes]
+
+
+def _placed(rehearsal: Rehearsal, source: Source, node: Node) -> PlacedNode:
+    try:
+        operation = source.lowered(node)
+        stats = rehearsal.check(operation, [_activation(source.graph, node, index) for index in operation.operands])
+    except Refusal as error:
+        return PlacedNode(node, "host", f"{error}.")
+    return PlacedNode(node, "device", f"Runs as Device.{operation.method}.", operation, stats.macs)
+
+
+def _activation(graph: Graph, node: Node, index: int) -> Tensor:
+    return graph.operand(node, index, f"operand {index}")

@@ -1,0 +1,80 @@
+"""TFLite's convolutions, fully connected layers and pools on the host: in real numbers, rounded once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from ..errors import Refusal
+from ..graph import Node
+from .host_call import HostCall
+from .host_functions import activated
+from .options import pairs_of, per_axis
+
+__all__ = ["LAYERS"]
+
+Handler = Callable[[HostCall], list[np.ndarray]]
+
+
+def _windows(x: np.ndarray, node: Node, kernel: tuple[int, int], fill: float) -> Iterator[tuple[tuple[int, int], np.ndarray]]:
+    """((row, column), what windows have there) for all positions of a window; padding reads as ``fill``."""
+    strides = per_axis(node.attributes, "stride_h", "stride_w")
+    dilations = per_axis(node.attributes, "dilation_h_factor", "dilation_w_factor")
+    pads = pairs_of(node.attributes, x.shape[1:3], kernel, strides, dilations)
+    padded = np.pad(x, ((0, 0), *pads, (0, 0)), constant_values=fill)
+    count = [(length - (size - 1) * gap - 1) // step + 1 for length, size, gap, step in
+             zip(padded.shape[1:3], kernel, dilations, strides)]
+    for row in range(kernel[0]):
+        for column in range(kernel[1]):
+            first = (row * dilations[0], column * dilations[1])
+            yield (row, column), padded[:, first[0]:first[0] + (count[0] - 1) * strides[0] + 1:strides[0],
+                                        first[1]:first[1] + (count[1] - 1) * strides[1] + 1:strides[1]]
+
+
+def _finished(call: HostCall, sums: np.ndarray) -> list[np.ndarray]:
+    """Sums of real products with the biases, behind the activation function."""
+    return [call.quantise(activated(call, sums + (call.real(2) if call.has(2) else 0.0)).reshape(call.result().shape))]
+
+
+def _convolution(call: HostCall) -> list[np.ndarray]:
+    x, w = call.real(0), call.real(1)
+    group = x.shape[-1] // w.shape[3]
+    total: np.ndarray | float = 0.0
+    for (row, column), values in _windows(x, call.node, w.shape[1:3], 0.0):
+        parts = zip(np.split(values, group, axis=-1), np.split(w[:, row, column], group))
+        total = total + np.concatenate([part @ filters.T for part, filters in parts], axis=-1)
+    return _finished(call, np.asarray(total))
+
+
+def _depthwise(call: HostCall) -> list[np.ndarray]:
+    x, w = call.real(0), call.real(1)
+    repeated = np.repeat(x, w.shape[3] // x.shape[-1], axis=-1)
+    return _finished(call, np.asarray(sum(values * w[0, row, column]
+                                          for (row, column), values in _windows(repeated, call.node, w.shape[1:3], 0.0))))
+
+
+def _fully_connected(call: HostCall) -> list[np.ndarray]:
+    w = call.real(1)
+    if call.get("weights_format"):
+        raise Refusal("weights must be in their default order, not a shuffled one")
+    return _finished(call, call.real(0).reshape(-1, w.shape[1]) @ w.T)
+
+
+def _pool(call: HostCall, function: Callable[[np.ndarray], np.ndarray]) -> list[np.ndarray]:
+    kernel = per_axis(call.node.attributes, "filter_height", "filter_width")
+    values = np.stack([values for _, values in _windows(call.real(0), call.node, kernel, np.nan)])
+    return [call.quantise(activated(call, function(values)))]
+
+
+def _batch_matmul(call: HostCall) -> list[np.ndarray]:
+    a, b = call.real(0), call.real(1)
+    a = np.swapaxes(a, -1, -2) if call.get("adj_x") else a
+    b = np.swapaxes(b, -1, -2) if call.get("adj_y") else b
+    return [call.quantise(a @ b)]
+
+
+LAYERS: dict[str, Handler] = {
+    "CONV_2D": _convolution, "DEPTHWISE_CONV_2D": _depthwise, "FULLY_CONNECTED": _fully_connected, "BATCH_MATMUL": _batch_matmul,
+    "AVERAGE_POOL_2D": lambda call: _pool(call, lambda values: np.nanmean(values, axis=0)),
+    "MAX_POOL_2D": lambda call: _pool(call, lambda values: np.nanmax(values, axis=0))}

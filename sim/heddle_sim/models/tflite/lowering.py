@@ -1,0 +1,182 @@
+"""TFLite's operators as operations of the device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ...golden.pooling import add_factors
+from ...golden.requantise import Requantise
+from ..errors import Refusal
+from ..graph import Graph, Node, Tensor
+from ..operations import AveragePool, Convolution, DeviceOperation, FullyConnected, MaximumPool, Sum, Window
+from ..quantised import Bytes, activation_bounds, as_bytes, constant
+from ..requantisation import most_sum, requantisation
+from .options import activation_of, pairs_of, per_axis
+
+__all__ = ["lowered"]
+
+_LAYOUT = "NHWC"
+
+
+def lowered(graph: Graph, node: Node) -> DeviceOperation:
+    """What a node is on the device. Raises ``Refusal`` with the rule that it breaks."""
+    if node.op not in _LOWERINGS:
+        raise Refusal(f"{node.op} is no operation of the device")
+    return _LOWERINGS[node.op](graph, node)
+
+
+def _ends(graph: Graph, node: Node) -> tuple[Bytes, Bytes]:
+    """First operand and result."""
+    return as_bytes(graph.operand(node, 0, "x"), "x"), as_bytes(graph.tensors[node.outputs[0]], "the result")
+
+
+def _filters(graph: Graph, node: Node, axes: int) -> tuple[Tensor, np.ndarray, np.ndarray, np.ndarray]:
+    """Weights as they are in the file, with their elements, scales and zero points."""
+    tensor = graph.operand(node, 1, "weights")
+    w = constant(tensor, "weights")
+    if w.dtype not in (np.int8, np.uint8) or tensor.quantisation is None:
+        raise Refusal(f"weights must be int8 or uint8 with a scale, not {w.dtype}")
+    if w.ndim != axes:
+        raise Refusal(f"weights must have {axes} axes, not {w.ndim}")
+    return tensor, w, tensor.quantisation.scale, tensor.quantisation.zero_point
+
+
+def _bias(graph: Graph, node: Node, filters: int) -> np.ndarray:
+    """Biases, int32; zeros where they are left out."""
+    tensor = graph.optional(node, 2)
+    if tensor is None:
+        return np.zeros(filters, np.int32)
+    bias = constant(tensor, "bias")
+    if bias.dtype != np.int32 or bias.shape != (filters,):
+        raise Refusal(f"bias must be int32 of shape ({filters},), not {bias.dtype} of shape {bias.shape}")
+    return np.ascontiguousarray(bias)
+
+
+def _spec(x: Bytes, y: Bytes, scales: np.ndarray, node: Node, sums: np.ndarray) -> Requantise:
+    if scales.size not in (1, sums.size):
+        raise Refusal(f"weights must have one scale, or one for each of {sums.size} filters, not {scales.size}")
+    bounds = activation_bounds(y, activation_of(node.attributes))
+    return requantisation(x.scale * scales / y.scale, y.zero_point, y.dtype, bounds, sums)
+
+
+def _convolution(graph: Graph, node: Node) -> DeviceOperation:
+    """CONV_2D: filters (filters, rows, columns, channels / groups)."""
+    x, y = _ends(graph, node)
+    _, w, scales, points = _filters(graph, node, 4)
+    channels = x.shape[-1]
+    if channels % w.shape[3]:
+        raise Refusal(f"x must have a multiple of {w.shape[3]} channels, not {channels}")
+    return _windowed(graph, node, x, y, w.transpose(0, 3, 1, 2), scales, points, channels // w.shape[3])
+
+
+def _depthwise(graph: Graph, node: Node) -> DeviceOperation:
+    """DEPTHWISE_CONV_2D: filters (1, rows, columns, channels · multiplier)."""
+    x, y = _ends(graph, node)
+    tensor, w, scales, points = _filters(graph, node, 4)
+    if scales.size > 1 and tensor.quantisation is not None and tensor.quantisation.axis != 3:
+        raise Refusal(f"weights must have scales along axis 3, not {tensor.quantisation.axis}")
+    return _windowed(graph, node, x, y, w.transpose(3, 0, 1, 2), scales, points, x.shape[-1])
+
+
+def _windowed(graph: Graph, node: Node, x: Bytes, y: Bytes, w: np.ndarray, scales: np.ndarray, points: np.ndarray,
+              group: int) -> Convolution:
+    """A convolution with filters (filters, channels / group, rows, columns)."""
+    if len(x.shape) != 4:
+        raise Refusal(f"x must have 4 axes, not {len(x.shape)}")
+    attributes, kernel = node.attributes, (w.shape[2], w.shape[3])
+    strides, dilations = per_axis(attributes, "stride_h", "stride_w"), per_axis(attributes, "dilation_h_factor", "dilation_w_factor")
+    bias, w = _bias(graph, node, len(w)), np.ascontiguousarray(w)
+    window = Window(strides, pairs_of(attributes, x.shape[1:3], kernel, strides, dilations), _LAYOUT, kernel, dilations)
+    return Convolution(y.shape, w, bias, window, group, x.zero_point, _points(points),
+                       _spec(x, y, scales, node, most_sum(_shifted(w, points), bias)))
+
+
+def _points(points: np.ndarray) -> int | tuple[int, ...]:
+    """Zero points of weights, one where all are the same."""
+    values = tuple(int(point) for point in points)
+    return values[0] if len(set(values)) == 1 else values
+
+
+def _shifted(w: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Weights minus their zero points."""
+    return w.astype(np.int64) - points.reshape(-1, *[1] * (w.ndim - 1))
+
+
+def _fully_connected(graph: Graph, node: Node) -> DeviceOperation:
+    """FULLY_CONNECTED: weights (outputs, inputs)."""
+    x, y = _ends(graph, node)
+    _, w, scales, points = _filters(graph, node, 2)
+    if node.attributes.get("weights_format", 0):
+        raise Refusal("weights must be in their default order, not a shuffled one")
+    rows = int(np.prod(x.shape)) // w.shape[1]
+    if rows * w.shape[1] != np.prod(x.shape):
+        raise Refusal(f"x must have a multiple of {w.shape[1]} elements, not shape {x.shape}")
+    bias, shifted = _bias(graph, node, len(w)), _shifted(w, points)
+    spec = _spec(x, y, scales, node, most_sum(shifted, bias))
+    if points.any():        # a convolution with filters of one pixel has zero points of w
+        window = Window((1, 1), ((0, 0), (0, 0)), _LAYOUT, (1, 1), (1, 1))
+        return Convolution(y.shape, w.reshape(*w.shape, 1, 1), bias, window, 1, x.zero_point, _points(points), spec,
+                           images=(1, rows, 1, w.shape[1]))
+    bias = (bias - x.zero_point * shifted.sum(axis=1)).astype(np.int32)
+    return FullyConnected(y.shape, w, bias, spec)
+
+
+def _pool_window(node: Node, x: Bytes) -> Window:
+    if len(x.shape) != 4:
+        raise Refusal(f"x must have 4 axes, not {len(x.shape)}")
+    kernel, strides = per_axis(node.attributes, "filter_height", "filter_width"), per_axis(node.attributes, "stride_h", "stride_w")
+    return Window(strides, pairs_of(node.attributes, x.shape[1:3], kernel, strides), _LAYOUT, kernel)
+
+
+def _average_spec(x: Bytes, y: Bytes, bounds: tuple[int | None, int | None]) -> Requantise | None:
+    """None where the average of the integers is the result."""
+    if (x.scale, x.zero_point, x.dtype) == (y.scale, y.zero_point, y.dtype) and bounds == (None, None):
+        return None
+    return requantisation(np.array([x.scale / y.scale]), y.zero_point, y.dtype, bounds, 255.0)
+
+
+def _average_pool(graph: Graph, node: Node) -> DeviceOperation:
+    x, y = _ends(graph, node)
+    spec = _average_spec(x, y, activation_bounds(y, activation_of(node.attributes)))
+    return AveragePool(y.shape, _pool_window(node, x), x.zero_point, spec)
+
+
+def _mean(graph: Graph, node: Node) -> DeviceOperation:
+    """MEAN over rows and columns: an average with windows as large as the images."""
+    x, y = _ends(graph, node)
+    given = np.atleast_1d(constant(graph.operand(node, 1, "axes"), "axes")).tolist()
+    axes = sorted(int(axis) % len(x.shape) for axis in given)
+    if len(x.shape) != 4 or axes != [1, 2]:
+        raise Refusal(f"axes must be those of rows and columns of images (1, 2), not {', '.join(map(str, axes))} of {len(x.shape)}")
+    window = Window((1, 1), ((0, 0), (0, 0)), _LAYOUT, x.shape[1:3])
+    return AveragePool(y.shape, window, x.zero_point, _average_spec(x, y, (None, None)))
+
+
+def _maximum_pool(graph: Graph, node: Node) -> DeviceOperation:
+    x, y = _ends(graph, node)
+    if (x.scale, x.zero_point, x.dtype) != (y.scale, y.zero_point, y.dtype):
+        raise Refusal("the result must have scale and zero point of x")
+    if activation_bounds(y, activation_of(node.attributes)) != (None, None):
+        raise Refusal(f"max pool must have no activation function that clamps, not {activation_of(node.attributes)}")
+    return MaximumPool(y.shape, _pool_window(node, x))
+
+
+def _sum(graph: Graph, node: Node) -> DeviceOperation:
+    a, y = _ends(graph, node)
+    b = as_bytes(graph.operand(node, 1, "b"), "b")
+    if not a.shape == b.shape == y.shape:
+        raise Refusal(f"addends must have one shape, not {a.shape} and {b.shape}")
+    try:
+        multipliers, shift = add_factors(a.scale, b.scale, y.scale)
+    except ValueError as error:
+        raise Refusal(str(error)) from None
+    low, high = activation_bounds(y, activation_of(node.attributes))
+    return Sum(y.shape, multipliers, (a.zero_point, b.zero_point), Requantise(1, shift, y.zero_point, low, high, dtype=y.dtype),
+               operands=(0, 1))
+
+
+_LOWERINGS: dict[str, Callable[[Graph, Node], DeviceOperation]] = {
+    "CONV_2D": _convolution, "DEPTHWISE_CONV_2D": _depthwise, "FULLY_CONNECTED": _fully_connected, "AVERAGE_POOL_2D": _average_pool,
+    "MEAN": _mean, "MAX_POOL_2D": _maximum_pool, "ADD": _sum}
