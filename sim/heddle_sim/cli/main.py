@@ -17,7 +17,7 @@ VERBS = {
     "generate": "Generate Verilog, with a manifest",
     "asm": "Assemble a program",
     "disasm": "Turn instruction words back into text",
-    "run": "Run something on the device: a matrix product of random integers, or a program",
+    "run": "Run something on the device: a matrix product of random integers, a program, or a network",
     "bench": "Measure: matrix products, copies, gathers, generation time, simulation speed",
     "synth": "Synthesise for an FPGA and count what it takes",
     "show": "Show what exists: configurations, registers, counters, error codes, units, instructions; or draw copies and timelines",
@@ -72,8 +72,16 @@ def _standard_output() -> Iterator[None]:
         yield
 
 
+def _completed(arguments: list[str]) -> list[str]:
+    """``run`` with the name of a file, a word with a dot, behind it is ``run model``."""
+    if arguments[:1] == ["run"] and "." in "".join(arguments[1:2]):
+        return ["run", "model", *arguments[1:]]
+    return arguments
+
+
 def _run(arguments: list[str]) -> int:
     try:
+        arguments = _completed(arguments)
         options = _parser(next((text for text in arguments if not text.startswith("-")), None)).parse_args(arguments)
     except SystemExit as end:
         return int(end.code or DONE)

@@ -1,8 +1,9 @@
-"""Run something on the device: a matrix product or a convolution of random integers, or a program.
+"""Run something on the device: a matrix product or a convolution of random integers, a program, or a network from a file.
 
 heddle run matmul --m 64 --n 64 --k 64
 heddle run conv --size 28,28 --channels 64 --outputs 64 --filter 3,3 --pads 1
 heddle run program FILE --uniform 0=0x1000 --uniform 1=16
+heddle run FILE.tflite --compare                                (short for: heddle run model FILE.tflite)
 """
 
 import argparse
@@ -26,6 +27,7 @@ from .common import (
 )
 from .files import read_program
 from .layer_options import add_layer, layer_of
+from .run_model import add_model, run_model
 
 __all__ = ["add_arguments", "execute"]
 
@@ -46,13 +48,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     program.add_argument(
         "--uniform", action="append", default=[], metavar="NUMBER=VALUE", help="set a uniform register; repeatable"
     )
-    for parser in (matmul, what.choices["conv"], program):
+    add_model(what.add_parser("model", help="a network from a file"))
+    for parser in (matmul, what.choices["conv"], program, what.choices["model"]):
         add_config(parser)
         add_device(parser)
         add_json(parser)
 
 
 def execute(options: argparse.Namespace) -> None:
+    if options.what == "model":
+        run_model(options)
+        return
     cfg = configuration(options)
     if options.what == "program":       # read before a device is built
         program, uniform = read_program(options.file, cfg), _uniform(options.uniform)

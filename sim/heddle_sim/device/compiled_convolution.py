@@ -14,6 +14,7 @@ from ..compiled.layout import ImageLayout
 from ..golden.requantise import Requantise
 from ..kernels.compiled_convolution import CompiledConvolutionKernel, CompiledConvolutionProblem
 from ..kernels.compiled_groups import expanded_weights, merged_groups, runs_of
+from ..kernels.kept import remembered
 from ..kernels.parts.fitting import fitted
 from ..kernels.planner import plan
 from ..kernels.problem import Elements, Operands
@@ -39,7 +40,8 @@ def compiled_convolution(device: Host, x: np.ndarray, w: np.ndarray, geometry: G
     elements = Elements(1, x.dtype.kind == "i", True) if wide_range else Elements.of(x, w)
     problem = CompiledConvolutionProblem(geometry, layout, 0, elements, zero_point, bias is not None, requantise=requantise,
                                          addends=1 + wide_range)
-    whole = fitted(device.cfg, problem.name, lambda cfg: merged_groups(cfg, problem))
+    whole = remembered("groups", device.cfg, problem,
+                       lambda: fitted(device.cfg, problem.name, lambda cfg: merged_groups(cfg, problem)))
     wide, geometry = expanded_weights(w, geometry.group, whole), whole.geometry
     if whole.filled:
         x = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, whole.filled)])

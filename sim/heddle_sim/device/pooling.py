@@ -18,6 +18,7 @@ from ..compiled.layout import ImageLayout
 from ..golden.requantise import MAX_SHIFT, Requantise
 from ..kernels.compiled_plan import CompiledConvolutionProblem
 from ..kernels.convolution_methods import expectations
+from ..kernels.kept import remembered
 from ..kernels.parts.fitting import Unfit
 from ..kernels.planner import plan
 from ..kernels.pooling import PoolKernel, PoolProblem
@@ -121,7 +122,9 @@ def depthwise_average(cfg: Config, problem: PoolProblem) -> tuple[CompiledConvol
 def _run(device: Host, x: np.ndarray, layout: ImageLayout, problem: PoolProblem) -> tuple[np.ndarray, Stats]:
     shape, planes = problem.geometry, _planes(x, layout)
     images, channels, _ = layout.sizes(x.shape)
-    convolution = depthwise_average(device.cfg, problem) if problem.kind == "average" else None
+    convolution = None
+    if problem.kind == "average":
+        convolution = remembered("average", device.cfg, problem, lambda: depthwise_average(device.cfg, problem))
     if convolution is None:
         y, stats = _pooled(device, planes, problem)
     else:

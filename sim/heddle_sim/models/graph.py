@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ import numpy as np
 from .errors import ModelError, Refusal
 
 __all__ = ["Graph", "Node", "Quantisation", "Tensor"]
+
+MOST_ELEMENTS = 1 << 28         # of a tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,8 +117,14 @@ class Graph:
         name = node.inputs[index] if index < len(node.inputs) else None
         return None if name is None else self.tensors[name]
 
-    def check_order(self, source: str) -> None:
-        """Raises ``ModelError`` where a node reads what neither an input, a constant nor an earlier node gives; ``source``: the file."""
+    def check(self, source: str) -> None:
+        """Raises ``ModelError`` where a shape is open or too large, or a node reads what neither an input, a constant nor an earlier node
+        gives; ``source``: the file."""
+        for tensor in self.tensors.values():
+            if any(length < 0 for length in tensor.shape):
+                raise ModelError(f"tensor {tensor.name} must have a shape without open dimensions, not {tensor.shape}")
+            if prod(tensor.shape) > MOST_ELEMENTS:
+                raise ModelError(f"tensor {tensor.name} must have at most {MOST_ELEMENTS} elements, not {prod(tensor.shape)}")
         known = {*self.inputs, *(name for name, tensor in self.tensors.items() if tensor.data is not None)}
         for node in self.nodes:
             for name in node.inputs:

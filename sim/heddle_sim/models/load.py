@@ -18,6 +18,7 @@ from .source import Source
 __all__ = ["SUFFIXES", "load_model", "read_source"]
 
 SUFFIXES = (".tflite", ".onnx")
+MEMORY_BYTES = 64 << 20         # of a device that is made for a network
 
 
 def load_model(path: str | os.PathLike[str], config: Config | Device | str | os.PathLike[str] = "base", *,
@@ -38,8 +39,11 @@ def load_model(path: str | os.PathLike[str], config: Config | Device | str | os.
     """
     check_choice("simulator", simulator, SIMULATORS)
     source = read_source(path)
-    device = config if isinstance(config, (Config, Device)) else load_config(config)
-    return Model(source, device, simulator)
+    if isinstance(config, Device):
+        device = config
+        return Model(source, device.cfg, lambda: device, device.memory.bytes.size, owned=False)
+    cfg = config if isinstance(config, Config) else load_config(config)
+    return Model(source, cfg, lambda: Device(cfg, simulator, memory_bytes=MEMORY_BYTES), MEMORY_BYTES)
 
 
 def read_source(path: str | os.PathLike[str]) -> Source:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -15,13 +15,16 @@ from heddle.errors import UsageError, UsageTypeError
 
 from ..arguments import check_mask
 from ..device import Device, Stats
+from ..kernels.kept import Kept, kept_plans
+from .errors import ModelError, Refusal
 from .graph import Graph, Tensor
 from .placement import PlacedNode, placed_nodes
 from .source import Source
 
 __all__ = ["Model", "ModelResult", "NodeResult"]
 
-MEMORY_BYTES = 64 << 20
+# What numpy says where shapes, axes or numbers of operands do not fit.
+_MISFITS = (ValueError, IndexError, TypeError, AssertionError, ZeroDivisionError, KeyError, OverflowError)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,10 +72,14 @@ class Model:
     ----------
     source : Source
         Graph and operators.
-    device : Config or Device
-        What runs it; a ``Device`` that is given stays open.
-    simulator : str
-        Of the device that is made for a ``Config``: "verilator" or "golden".
+    cfg : Config
+        Of the device.
+    opened : function
+        Gives the device; called when the first node runs on it.
+    memory_bytes : int
+        Of global memory of that device.
+    owned : bool
+        ``close`` closes the device.
 
     Attributes
     ----------
@@ -82,13 +89,13 @@ class Model:
         Where each node runs, and why.
     """
 
-    def __init__(self, source: Source, device: Config | Device, simulator: str = "verilator") -> None:
-        self.source, self.simulator = source, simulator
-        self._device: Device | None = device if isinstance(device, Device) else None
-        self._own = self._device is None
-        self.cfg = device.cfg if isinstance(device, Device) else device
-        memory = device.memory.bytes.size if isinstance(device, Device) else MEMORY_BYTES
-        self.placement: list[PlacedNode] = placed_nodes(self.cfg, source, memory)
+    def __init__(self, source: Source, cfg: Config, opened: Callable[[], Device], memory_bytes: int, owned: bool = True) -> None:
+        self.source, self.cfg = source, cfg
+        self._opened, self._owned = opened, owned
+        self._device: Device | None = None
+        self._plans: Kept = {}
+        with kept_plans(self._plans):
+            self.placement: list[PlacedNode] = placed_nodes(self.cfg, source, memory_bytes)
 
     def __enter__(self) -> Self:
         return self
@@ -98,9 +105,9 @@ class Model:
 
     def close(self) -> None:
         """Close the device, unless it was given."""
-        if self._own and self._device is not None:
+        if self._owned and self._device is not None:
             self._device.close()
-            self._device = None
+        self._device = None
 
     @property
     def graph(self) -> Graph:
@@ -111,7 +118,7 @@ class Model:
     def device(self) -> Device:
         """What runs the network; made when it is first asked for."""
         if self._device is None:
-            self._device = Device(self.cfg, self.simulator, memory_bytes=MEMORY_BYTES)
+            self._device = self._opened()
         return self._device
 
     def reset(self) -> None:
@@ -172,10 +179,24 @@ class Model:
         """Run a node with operands; None for those that are left out."""
         if placed.operation is None:
             begin = time.perf_counter()
-            results = self.source.host(placed.node, arrays)
+            results = self._on_host(placed, arrays)
             return NodeResult(placed, list(arrays), results, None, time.perf_counter() - begin)
         device = self.device
         begin = time.perf_counter()
         activations = [array for index in placed.operation.operands if (array := arrays[index]) is not None]
-        result, stats = placed.operation.run(device, activations)
+        with kept_plans(self._plans):
+            result, stats = placed.operation.run(device, activations)
         return NodeResult(placed, list(arrays), [result], stats, time.perf_counter() - begin)
+
+    def _on_host(self, placed: PlacedNode, arrays: Sequence[np.ndarray | None]) -> list[np.ndarray]:
+        """Results of a node on the host, of the shapes that the graph says."""
+        node = placed.node
+        try:
+            results = self.source.host(node, arrays)
+        except (*_MISFITS, Refusal) as error:
+            raise ModelError(f"operands of {node.op} {node.name} must fit each other: {error}") from None
+        for name, array in zip(node.outputs, results):
+            tensor = self.graph.tensors[name]
+            if array.shape != tensor.shape:
+                raise ModelError(f"tensor {name} must have the shape {array.shape} that {node.op} gives, not {tensor.shape}")
+        return results

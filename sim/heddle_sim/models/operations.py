@@ -5,9 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import ClassVar
 
 import numpy as np
+from heddle.errors import UsageError
 
 from ..device import Device, Stats
 from ..golden.requantise import Requantise
@@ -38,6 +40,8 @@ class DeviceOperation(ABC):
     def run(self, device: Device, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, Stats]:
         """The result for the activations, and figures of the runs."""
         y, stats = self.call(device, arrays)
+        if y.size != prod(self.shape):
+            raise UsageError(f"the result must have shape {self.shape} as its tensor has, not {y.shape}")
         return y.reshape(self.shape), stats
 
     @abstractmethod

@@ -11,6 +11,7 @@ from heddle_sim.cli import main
 from heddle_sim.cli.figures import Command, Figure, store_figures
 from heddle_sim.cli.main import VERBS, _parser
 from heddle_verif.command_line import answer
+from heddle_verif.stimulus.tflite_files import pooling_network
 
 CLI = Path(heddle_sim.cli.__file__).parent
 # They write files as well.
@@ -23,6 +24,7 @@ CALLS = {
     "disasm": ("{folder}/program.hex", None),
     "run matmul": (f"--m 2 --n 3 --k 4 {GOLDEN}", "tiny"),
     "run conv": (f"--size 5,4 --channels 3 --outputs 2 --filter 3,2 {GOLDEN}", "tiny"),
+    "run model": (f"{{folder}}/network.tflite {GOLDEN}", "tiny"),
     "run program": (f"{{folder}}/program.s {GOLDEN}", "tiny"),
     "bench gemm": (f"--m 2 --n 3 --k 4 {GOLDEN}", "tiny"),
     "bench merge": ("--config base --simulator golden", "base"),
@@ -85,6 +87,7 @@ def prepared(tmp_path, monkeypatch):
     assert main(["asm", str(tmp_path / "program.s"), "-o", str(tmp_path / "program.hex")]) == 0
     store_figures([Command("README.md", f"bench gemm --m 2 --n 3 --k 4 {GOLDEN}", None, None, [Figure({}, "macs", 24)])],
                   tmp_path / "figures.json")
+    pooling_network(tmp_path / "network.tflite")
     rows = [{"simulator": "device", "cycles": 1}]
     monkeypatch.setattr("heddle_sim.cli.bench.importlib", SimpleNamespace(
         import_module=lambda name: SimpleNamespace(measure=lambda cfg, **options: rows)))

@@ -43,7 +43,7 @@ def read_tflite(path: Path) -> tuple[Graph, ...]:
     except _BAD as error:
         raise ModelError(f"{path} must be a whole TFLite file, not one that ends or points outside ({type(error).__name__})") from None
     for graph in graphs:
-        graph.check_order(str(path))
+        graph.check(str(path))
     return graphs
 
 

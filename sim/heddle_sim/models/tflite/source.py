@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import ModelError
 from ..graph import Node, Tensor
 from ..operations import DeviceOperation
 from ..packages import needed
@@ -46,14 +47,19 @@ class TfliteSource(Source):
             self._interpreter.reset_all_variables()
 
     def reference(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        if self._interpreter is None:
-            litert = needed("ai_edge_litert.interpreter", "the reference interpreter", "test")
-            self._interpreter = litert.Interpreter(
-                str(self.path), experimental_op_resolver_type=litert.OpResolverType.BUILTIN_REF, experimental_preserve_all_tensors=True)
-            self._interpreter.allocate_tensors()
-        for name, array in inputs.items():
-            self._interpreter.set_tensor(self.graph.tensors[name].number, array)
-        self._interpreter.invoke()
+        litert = needed("ai_edge_litert.interpreter", "the reference interpreter", "test")
+        try:
+            if self._interpreter is None:
+                self._interpreter = litert.Interpreter(
+                    str(self.path), experimental_op_resolver_type=litert.OpResolverType.BUILTIN_REF,
+                    experimental_preserve_all_tensors=True)
+                self._interpreter.allocate_tensors()
+            for name, array in inputs.items():
+                self._interpreter.set_tensor(self.graph.tensors[name].number, array)
+            self._interpreter.invoke()
+        except (ValueError, RuntimeError) as error:
+            self._interpreter = None
+            raise ModelError(f"{self.path} must be a network that {self.reference_name} run: {error}") from None
         return {name: self._value(tensor) for name, tensor in self.graph.tensors.items() if not tensor.dtype.hasobject}
 
     def _value(self, tensor: Tensor) -> np.ndarray:

@@ -1,0 +1,150 @@
+"""A network from a file on a device: where its nodes run and why, then what they took, compared where asked for."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from heddle.errors import UsageError
+
+from ..models.comparison import Comparison, Difference, compared
+from ..models.graph import Tensor
+from ..models.load import read_source
+from ..models.model import Model, ModelResult
+from ..models.placement import PlacedNode
+from .common import configuration, open_device, print_rows, progress_for, seed
+from .files import file_path
+
+__all__ = ["add_model", "run_model"]
+
+_MOST_SHOWN = 40        # characters of the name of a node in a table
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", help="a .tflite file")
+    parser.add_argument("--input", action="append", default=[], metavar="random|[NAME=]FILE.npy",
+                        help="elements of an input; repeatable (default: random for all)")
+    parser.add_argument("--seed", type=seed, default=0, help="of random inputs and of the memory (default 0)")
+    parser.add_argument("--compare", action="store_true", help="with the reference interpreter, each node with equal operands")
+
+
+def run_model(options: argparse.Namespace) -> None:
+    cfg = configuration(options)
+    source = read_source(file_path(options.file))
+    with progress_for(options) as progress:
+        begin = time.perf_counter()
+        with Model(source, cfg, lambda: open_device(options, cfg, progress), options.memory_mib << 20) as model:
+            placing = time.perf_counter() - begin
+            inputs = _inputs(options.input, model.inputs(), options.seed)
+            if not options.json:
+                _print_placement(options, cfg.name, model)
+            if any(placed.operation for placed in model.placement):
+                model.device        # noqa: B018 - built here, not within the time of a node
+            progress.close()
+            begin = time.perf_counter()
+            comparison = compared(model, inputs) if options.compare else None
+            result = model.run(inputs) if comparison is None else comparison.result
+            seconds = time.perf_counter() - begin
+    rows = _rows(result, comparison)
+    summary = _summary(options, model, result, comparison) | {"seconds": seconds, "placing_seconds": placing}
+    if options.json:
+        print_rows(options, "model", cfg.name, [*rows, summary], {})
+        return
+    columns = ["op", "node", "where", "cycles", "utilization"] + ["max_difference", "equal_share"] * options.compare
+    print_rows(options, "model", cfg.name, [row | {"node": _short(row["node"])} for row in [*rows, summary]], dict.fromkeys(columns))
+    if comparison is not None:
+        _print_outputs(model, comparison)
+
+
+def _print_placement(options: argparse.Namespace, config: str, model: Model) -> None:
+    rows = [_placed(placed) for placed in model.placement]
+    print_rows(options, "model", config, [row | {"node": _short(row["node"])} for row in rows],
+               dict.fromkeys(("op", "node", "where", "why")))
+    print(flush=True)
+
+
+def _print_outputs(model: Model, comparison: Comparison) -> None:
+    for name, found in comparison.outputs.items():
+        print(f"output {name}: {100 * found.equal_share:.2f} % equal, greatest difference {found.most:g}")
+    print(f"class of {model.graph.outputs[0]}: {'the same' if comparison.same_class else 'another'} "
+          f"(by {model.source.reference_name})")
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _MOST_SHOWN else name[:_MOST_SHOWN - 1] + "…"
+
+
+def _placed(placed: PlacedNode) -> dict[str, Any]:
+    return {"op": placed.node.op, "node": placed.node.name, "where": placed.where, "why": placed.why}
+
+
+def _compared(found: Difference | None) -> dict[str, Any]:
+    return {"max_difference": found and found.most, "equal_share": found and found.equal_share}
+
+
+def _rows(result: ModelResult, comparison: Comparison | None) -> list[dict[str, Any]]:
+    """A row for each node."""
+    found = [None] * len(result.nodes) if comparison is None else comparison.nodes
+    rows = []
+    for node, one in zip(result.nodes, found):
+        figures = {} if node.stats is None else node.stats.as_row()
+        rows.append(_placed(node.placed) | {"cycles": None, "utilization": None, "macs": 0} | figures | _compared(one) |
+                    {"seconds": node.seconds})
+    return rows
+
+
+def _summary(options: argparse.Namespace, model: Model, result: ModelResult, comparison: Comparison | None) -> dict[str, Any]:
+    """The row of the whole network."""
+    on_device = sum(placed.where == "device" for placed in model.placement)
+    where = f"{on_device} of {len(model.placement)} on the device"
+    found = [one for one in comparison.nodes if one is not None] if comparison else []
+    most = max((one.most for one in found), default=None)
+    share = min((one.equal_share for one in found), default=None)
+    row = {"op": "network", "node": Path(options.file).name, "where": where, "why": None} | result.stats.as_row()
+    row |= {"max_difference": most, "equal_share": share, "host_seconds": result.host_seconds, "simulator": options.simulator,
+            "seed": options.seed}
+    if comparison is not None:
+        row |= {"reference": model.source.reference_name, "same_class": comparison.same_class,
+                "outputs": {name: found._asdict() for name, found in comparison.outputs.items()}}
+    return row
+
+
+def _inputs(texts: list[str], wanted: dict[str, Tensor], number: int) -> dict[str, np.ndarray]:
+    """Inputs by name, from files or at random."""
+    given: dict[str, np.ndarray] = {}
+    for text in texts:
+        if text == "random":
+            continue
+        name, _, file = text.rpartition("=")
+        if not name and len(wanted) != 1:
+            raise UsageError(f"--input must be NAME=FILE.npy for a network with {len(wanted)} inputs ({', '.join(wanted)}), not {text!r}")
+        name = name or next(iter(wanted))
+        if name not in wanted:
+            raise UsageError(f"--input must name one of the inputs {', '.join(wanted)}, not {name!r}")
+        given[name] = _array(file)
+    rng = np.random.default_rng(number)
+    return {name: given[name] if name in given else _random(rng, tensor) for name, tensor in wanted.items()}
+
+
+def _array(file: str) -> np.ndarray:
+    try:
+        found = np.load(file_path(file), allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise UsageError(f"{file} must hold an array in numpy's format: {error}") from None
+    if not isinstance(found, np.ndarray):
+        raise UsageError(f"{file} must hold one array (.npy), not several")
+    return found
+
+
+def _random(rng: np.random.Generator, tensor: Tensor) -> np.ndarray:
+    """Elements over the whole range of a type of 8 or 16 bits, 0 to 1 of a wider integer, of a normal distribution."""
+    kind = tensor.dtype
+    if kind.kind in "iu" and kind.itemsize <= 2:
+        limits = np.iinfo(kind)
+        return rng.integers(limits.min, limits.max, tensor.shape, kind, endpoint=True)
+    if kind.kind == "f":
+        return rng.standard_normal(tensor.shape).astype(kind)
+    return rng.integers(0, 2, tensor.shape).astype(kind)

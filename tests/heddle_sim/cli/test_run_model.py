@@ -1,0 +1,99 @@
+"""``heddle run FILE``: where nodes run, what they took, how they compare; one line for what is wrong."""
+
+import numpy as np
+import pytest
+from heddle_verif.command_line import answer, call
+from heddle_verif.stimulus.tflite_files import TfliteFile, pooling_network
+
+GOLDEN = ["--config", "tiny", "--simulator", "golden", "--memory-mib", "1"]
+
+
+@pytest.fixture
+def network(tmp_path):
+    return pooling_network(tmp_path / "network.tflite")
+
+
+def test_rows(network, capsys):
+    """A row for each node, with reason, figures and comparison, and one for the network."""
+    found = answer(capsys, "run", str(network), "--compare", *GOLDEN)
+    assert (found["bench"], found["config"]) == ("model", "tiny")
+    pool, logistic, whole = found["rows"]
+    assert {"op": "MAX_POOL_2D", "node": "0 pooled", "where": "device", "why": "Runs as Device.max_pool.", "cycles": None,
+            "utilization": None, "max_difference": 0, "equal_share": 1.0}.items() <= pool.items()
+    assert {"op": "LOGISTIC", "where": "host", "why": "LOGISTIC is no operation of the device.", "cycles": None}.items() <= logistic.items()
+    assert {"op": "network", "node": "network.tflite", "where": "1 of 2 on the device", "simulator": "golden",
+            "same_class": True}.items() <= whole.items()
+    assert whole["max_difference"] <= 1 and set(whole["outputs"]) == {"y"} and whole["host_seconds"] > 0
+
+
+def test_the_placement_comes_before_the_run(network, capsys):
+    code, out, err = call(capsys, "run", "model", str(network), *GOLDEN)
+    assert (code, err) == (0, "")
+    placement, figures = out.split("\n\n")
+    assert "why" in placement.splitlines()[0] and "LOGISTIC is no operation of the device." in placement
+    assert "cycles" in figures.splitlines()[0] and len(figures.splitlines()) == 4
+
+
+def test_the_placement_comes_before_the_device_is_made(network, capsys):
+    code, out, err = call(capsys, "run", str(network), *GOLDEN, "--bandwidth", "2")
+    assert code == 2 and "Runs as Device.max_pool." in out and err.startswith("heddle run: error: bandwidth must be above 0")
+
+
+def test_inputs_from_files(network, capsys, tmp_path):
+    """The same elements by either way of naming them."""
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).integers(-128, 128, (1, 4, 4, 3), np.int8))
+    rows = [answer(capsys, "run", str(network), "--compare", *words, *GOLDEN)["rows"]
+            for words in (["--input", str(tmp_path / "x.npy")], ["--input", f"x={tmp_path / 'x.npy'}"], ["--input", "random"])]
+    assert all(row[2]["outputs"] == rows[0][2]["outputs"] for row in rows)
+
+
+@pytest.mark.parametrize("words, says", [
+    (["--input", "z=x.npy"], "--input must name one of the inputs x, not 'z'"),
+    (["--input", "small.npy"], "input x must have shape (1, 4, 4, 3), not (2,)"),
+    (["--input", "float.npy"], "input x must be an array of int8, not float64"),
+    (["--input", "text.npy"], "text.npy must hold an array in numpy's format: "),
+    (["--input", "many.npz"], "many.npz must hold one array (.npy), not several"),
+    (["--config", "nope"], "configuration must be one of base, "),
+])
+def test_wrong_use_is_2_and_one_line(network, capsys, tmp_path, monkeypatch, words, says):
+    monkeypatch.chdir(tmp_path)
+    np.save("small.npy", np.zeros(2, np.int8))
+    np.save("float.npy", np.zeros((1, 4, 4, 3)))
+    np.savez("many.npz", np.zeros(2), np.zeros(2))
+    (tmp_path / "text.npy").write_text("no array")
+    code, out, err = call(capsys, "run", str(network), *GOLDEN, *words)
+    assert code == 2 and err.count("\n") == 1 and says in err
+
+
+def test_several_inputs_are_named(capsys, tmp_path):
+    file = TfliteFile()
+    a, b, y = (file.tensor(name, (1, 4), scale=0.5) for name in "aby")
+    file.operator("ADD", [a, b], [y], "AddOptions")
+    path = file.write(tmp_path / "sum.tflite", [a, b], [y])
+    code, _, err = call(capsys, "run", str(path), "--input", "x.npy", *GOLDEN)
+    assert code == 2 and "--input must be NAME=FILE.npy for a network with 2 inputs (a, b), not 'x.npy'" in err
+
+
+@pytest.mark.parametrize("name, content, code, says", [
+    ("missing.tflite", None, 1, "missing.tflite"),
+    ("network.bin", b"", 2, "path must end in .tflite or .onnx, not 'network.bin'"),
+    ("empty.tflite", b"", 2, "must be a TFLite file with TFL3 at byte 4, not b''"),
+    ("text.tflite", b"0123TFL3 and then some text that is no table at all", 2, "must be a whole TFLite file, not one that ends or points"),
+])
+def test_bad_files(capsys, tmp_path, name, content, code, says):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    found, out, err = call(capsys, "run", str(tmp_path / name), *GOLDEN)
+    assert (found, out, err.count("\n")) == (code, "", 1) and says in err
+
+
+def test_damaged_files_are_refused_or_run(network, capsys, tmp_path):
+    """Bytes changed and ends cut off: one line, or a network that differs in its numbers only."""
+    content, rng, damaged = network.read_bytes(), np.random.default_rng(5), tmp_path / "damaged.tflite"
+    for number in range(80):
+        changed = bytearray(content if number % 3 else content[:rng.integers(8, len(content))])
+        for place in rng.integers(8, len(changed), 3):
+            changed[place] = rng.integers(0, 256)
+        damaged.write_bytes(changed)
+        code, _, err = call(capsys, "run", str(damaged), *GOLDEN, "--json", "--timeout-cycles", "20000")
+        assert code in (0, 1, 2) and (not err if code == 0 else err.count("\n") == 1), (number, err)

@@ -1,0 +1,165 @@
+"""Operators of TFLite, each beside LiteRT's reference kernels on the same operands."""
+
+import numpy as np
+import pytest
+from heddle_sim import Device
+from heddle_sim.models import load_model
+from heddle_sim.models.comparison import compared
+from heddle_verif.stimulus.tflite_files import TfliteFile
+
+SAME, VALID = 0, 1
+NONE, RELU, RELU6 = 0, 1, 3
+X = dict(scale=0.5, zero_point=-3)
+
+
+@pytest.fixture(scope="module")
+def device():
+    with Device("base", "golden", memory_bytes=1 << 20) as device:
+        yield device
+
+
+def rng_of(*numbers):
+    return np.random.default_rng(numbers)
+
+
+def convolution(path, size, channels, filters, kernel, depthwise=False, dtype="int8", w_zero_point=None, y_scale=8.0, **options):
+    """A file with one convolution; with ``w_zero_point`` filters have one scale."""
+    rng, file = rng_of(channels, filters), TfliteFile()
+    limits = np.iinfo(dtype)
+    wide = depthwise and channels * filters or filters
+    shape = (1, *kernel, wide) if depthwise else (filters, *kernel, channels)
+    scales = rng.uniform(0.01, 0.1, wide) if w_zero_point is None else [0.05]
+    x = file.tensor("x", (1, *size, channels), dtype, 0.5, limits.min + 100)
+    w = file.constant("w", rng.integers(limits.min + 1, limits.max + 1, shape), dtype, scale=scales, axis=3 if depthwise else 0,
+                      zero_point=w_zero_point or 0)
+    b = file.constant("b", rng.integers(-2000, 2000, wide), "int32", scale=0.5 * np.asarray(scales))
+    strides, gaps = (options[name] for name in ("stride", "dilation"))
+    spans = [(count - 1) * gap + 1 for count, gap in zip(kernel, gaps)]
+    result = [-(-length // step) if options["padding"] == SAME else (length - span) // step + 1
+              for length, span, step in zip(size, spans, strides)]
+    y = file.tensor("y", (1, *result, wide), dtype, y_scale, limits.min + 120)
+    fields = dict(padding=options["padding"], strideH=strides[0], strideW=strides[1], dilationHFactor=gaps[0], dilationWFactor=gaps[1],
+                  fusedActivationFunction=options["activation"])
+    if depthwise:
+        file.operator("DEPTHWISE_CONV_2D", [x, w, b], [y], "DepthwiseConv2DOptions", depthMultiplier=filters, **fields)
+    else:
+        file.operator("CONV_2D", [x, w, b], [y], "Conv2DOptions", **fields)
+    return file.write(path, [x], [y])
+
+
+def check(path, device, where="device", most=1):
+    """All nodes run there, and differ from the reference by at most ``most``."""
+    with load_model(path, device) as model:
+        assert [placed.where for placed in model.placement] == [where] * len(model.placement), [node.why for node in model.placement]
+        rng = rng_of(1)
+        inputs = {name: rng.integers(np.iinfo(tensor.dtype).min, np.iinfo(tensor.dtype).max, tensor.shape, tensor.dtype, endpoint=True)
+                  if tensor.dtype.kind in "iu" else rng.standard_normal(tensor.shape).astype(tensor.dtype)
+                  for name, tensor in model.inputs().items()}
+        found = compared(model, inputs)
+    assert all(one is not None and one.most <= most for one in found.nodes), found.nodes
+    assert all(len(np.unique(array)) > 1 for array in found.result.outputs.values())
+    return found
+
+
+@pytest.mark.parametrize("size, channels, filters, kernel, options", [
+    ((7, 6), 3, 5, (3, 3), {}),
+    ((8, 8), 4, 8, (3, 3), dict(stride=(2, 2))),
+    ((9, 4), 1, 4, (4, 2), dict(stride=(2, 1), activation=RELU6)),
+    ((8, 7), 5, 3, (3, 3), dict(padding=VALID, activation=RELU)),
+    ((9, 9), 2, 4, (3, 3), dict(dilation=(2, 2))),
+    ((5, 5), 8, 16, (1, 1), {}),
+    ((6, 6), 4, 4, (3, 3), dict(dtype="uint8", w_zero_point=117, y_scale=40.0)),
+    ((6, 7), 6, 1, (3, 3), dict(depthwise=True)),
+    ((7, 7), 3, 2, (3, 3), dict(depthwise=True, stride=(2, 2), activation=RELU)),
+])
+def test_convolutions(tmp_path, device, size, channels, filters, kernel, options):
+    options = dict(padding=SAME, stride=(1, 1), dilation=(1, 1), activation=NONE) | options
+    found = check(convolution(tmp_path / "a.tflite", size, channels, filters, kernel, **options), device)
+    assert found.nodes[0].equal_share > 0.9 and found.result.stats.macs > 0
+
+
+@pytest.mark.parametrize("dtype, w_zero_point, keep, bias", [
+    ("int8", 0, True, True), ("uint8", 130, False, True), ("int8", 0, False, False)])
+def test_fully_connected(tmp_path, device, dtype, w_zero_point, keep, bias):
+    rng, file, limits = rng_of(3), TfliteFile(), np.iinfo(dtype)
+    x = file.tensor("x", (2, 3, 20), dtype, 0.25, limits.min + 90)
+    w = file.constant("w", rng.integers(limits.min + 1, limits.max + 1, (7, 20)), dtype, scale=0.02, zero_point=w_zero_point)
+    b = file.constant("b", rng.integers(-500, 500, 7), "int32", scale=0.005)
+    y = file.tensor("y", (2, 3, 7) if keep else (6, 7), dtype, 1.5, limits.min + 128)
+    file.operator("FULLY_CONNECTED", [x, w, b][:2 + bias], [y], "FullyConnectedOptions", keepNumDims=keep)
+    check(file.write(tmp_path / "a.tflite", [x], [y]), device)
+
+
+def one_operator(path, op, shape, result, options=None, constants=(), x=X, y=X, inputs=1, dtypes=("int8", "int8"), **fields):
+    """A file with one operator of ``inputs`` values, then ``constants``."""
+    file = TfliteFile()
+    values = [file.tensor(f"x{number}", shape, dtypes[0], **(x if number == 0 else dict(scale=0.3, zero_point=11)))
+              for number in range(inputs)]
+    others = [file.constant(f"c{number}", data, dtype) for number, (data, dtype) in enumerate(constants)]
+    out = file.tensor("y", result, dtypes[1], **y)
+    file.operator(op, values + others, [out], options, **fields)
+    return file.write(path, values, [out])
+
+
+@pytest.mark.parametrize("op, shape, result, arguments", [
+    ("AVERAGE_POOL_2D", (1, 6, 7, 5), (1, 3, 4, 5), dict(options="Pool2DOptions", padding=SAME, strideH=2, strideW=2, filterHeight=3,
+                                                         filterWidth=3)),
+    ("AVERAGE_POOL_2D", (1, 4, 4, 20), (1, 1, 1, 20), dict(options="Pool2DOptions", padding=VALID, strideH=4, strideW=4, filterHeight=4,
+                                                           filterWidth=4, fusedActivationFunction=RELU)),
+    ("MAX_POOL_2D", (1, 6, 7, 5), (1, 3, 3, 5), dict(options="Pool2DOptions", padding=VALID, strideH=2, strideW=2, filterHeight=2,
+                                                     filterWidth=2)),
+    ("MEAN", (1, 5, 4, 6), (1, 6), dict(options="ReducerOptions", keepDims=False, constants=[([1, 2], "int32")],
+                                        y=dict(scale=0.2, zero_point=5))),
+    ("ADD", (1, 3, 5, 2), (1, 3, 5, 2), dict(options="AddOptions", inputs=2, y=dict(scale=0.7, zero_point=-20),
+                                             fusedActivationFunction=RELU)),
+])
+def test_pools_and_sums(tmp_path, device, op, shape, result, arguments):
+    check(one_operator(tmp_path / "a.tflite", op, shape, result, **arguments), device)
+
+
+UNIT = dict(scale=1 / 256, zero_point=-128)
+EIGHTH = dict(scale=1 / 128, zero_point=0)
+FLOAT = dict(scale=None)
+
+
+@pytest.mark.parametrize("op, shape, result, arguments", [
+    ("SOFTMAX", (2, 9), (2, 9), dict(options="SoftmaxOptions", beta=1.0, x=dict(scale=0.05, zero_point=3), y=UNIT)),
+    ("LOGISTIC", (1, 30), (1, 30), dict(x=dict(scale=0.05, zero_point=3), y=UNIT)),
+    ("TANH", (1, 30), (1, 30), dict(x=dict(scale=0.02, zero_point=3), y=EIGHTH)),
+    ("PAD", (1, 3, 3, 2), (1, 5, 4, 2), dict(options="PadOptions", constants=[([[0, 0], [1, 1], [0, 1], [0, 0]], "int32")])),
+    ("RESHAPE", (1, 6, 2), (3, 4), dict(options="ReshapeOptions", constants=[([3, 4], "int32")], newShape=[3, 4])),
+    ("TRANSPOSE", (2, 3, 4), (4, 2, 3), dict(options="TransposeOptions", constants=[([2, 0, 1], "int32")])),
+    ("CONCATENATION", (1, 3, 4), (1, 6, 4), dict(options="ConcatenationOptions", inputs=2, axis=1, x=dict(scale=0.3, zero_point=11),
+                                                 y=dict(scale=0.3, zero_point=11))),
+    ("STRIDED_SLICE", (2, 6, 3), (2, 2, 3), dict(options="StridedSliceOptions", beginMask=1, endMask=5, constants=[
+        ([0, 1, 0], "int32"), ([0, 5, 0], "int32"), ([1, 2, 1], "int32")])),
+    ("MUL", (1, 4, 4), (1, 4, 4), dict(options="MulOptions", inputs=2, y=dict(scale=5.0, zero_point=2))),
+    ("SUB", (1, 4, 4), (1, 4, 4), dict(options="SubOptions", inputs=2, y=dict(scale=0.6, zero_point=2))),
+    ("QUANTIZE", (1, 20), (1, 20), dict(options="QuantizeOptions", x=FLOAT, y=dict(scale=0.03, zero_point=7), dtypes=("float32", "int8"))),
+    ("DEQUANTIZE", (1, 20), (1, 20), dict(options="DequantizeOptions", y=FLOAT, dtypes=("int8", "float32"))),
+    ("HARD_SWISH", (1, 40), (1, 40), dict(x=dict(scale=0.05, zero_point=3), y=dict(scale=0.04, zero_point=-110))),
+    ("LEAKY_RELU", (1, 40), (1, 40), dict(options="LeakyReluOptions", alpha=0.1)),
+    ("MEAN", (1, 5, 6), (1, 6), dict(options="ReducerOptions", keepDims=False, constants=[([1], "int32")])),
+])
+def test_operators_of_the_host(tmp_path, device, op, shape, result, arguments):
+    check(one_operator(tmp_path / "a.tflite", op, shape, result, **arguments), device, "host")
+
+
+@pytest.mark.parametrize("change, says", [
+    (dict(dtype="int16"), "x must be int8 or uint8, not int16"),
+])
+def test_refusals_name_the_rule(tmp_path, device, change, says):
+    path = one_operator(tmp_path / "a.tflite", "MAX_POOL_2D", (1, 4, 4, 2), (1, 2, 2, 2), "Pool2DOptions", padding=VALID, strideH=2,
+                        strideW=2, filterHeight=2, filterWidth=2, dtypes=(change["dtype"],) * 2, x=dict(scale=0.5), y=dict(scale=0.5))
+    (placed,) = load_model(path, device).placement
+    assert (placed.where, placed.why) == ("host", f"{says}.")
+    check(path, device, "host", 0)
+
+
+def test_what_the_configuration_lacks_runs_on_the_host(tmp_path):
+    options = dict(padding=SAME, stride=(1, 1), dilation=(1, 1), activation=NONE)
+    path = convolution(tmp_path / "a.tflite", (5, 5), 3, 4, (3, 3), **options)
+    with Device("tiny", "golden", memory_bytes=1 << 20) as tiny:
+        found = check(path, tiny, "host")
+        (placed,) = load_model(path, tiny).placement
+    assert "requantise" in placed.why and found.result.stats.macs == 0 and found.result.host_seconds > 0
