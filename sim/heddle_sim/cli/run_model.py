@@ -24,16 +24,18 @@ _MOST_SHOWN = 40        # characters of the name of a node in a table
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", help="a .tflite file")
+    parser.add_argument("file", help="a .tflite or .onnx file")
     parser.add_argument("--input", action="append", default=[], metavar="random|[NAME=]FILE.npy",
                         help="elements of an input; repeatable (default: random for all)")
+    parser.add_argument("--shape", action="append", default=[], metavar="NAME=LENGTH[,LENGTH…]",
+                        help="of an ONNX file: length of a symbolic dimension, or shape of an input; repeatable")
     parser.add_argument("--seed", type=seed, default=0, help="of random inputs and of the memory (default 0)")
     parser.add_argument("--compare", action="store_true", help="with the reference interpreter, each node with equal operands")
 
 
 def run_model(options: argparse.Namespace) -> None:
     cfg = configuration(options)
-    source = read_source(file_path(options.file))
+    source = read_source(file_path(options.file), _shapes(options.shape))
     with progress_for(options) as progress:
         begin = time.perf_counter()
         with Model(source, cfg, lambda: open_device(options, cfg, progress), options.memory_mib << 20) as model:
@@ -127,6 +129,21 @@ def _inputs(texts: list[str], wanted: dict[str, Tensor], number: int) -> dict[st
         given[name] = _array(file)
     rng = np.random.default_rng(number)
     return {name: given[name] if name in given else _random(rng, tensor) for name, tensor in wanted.items()}
+
+
+def _shapes(texts: list[str]) -> dict[str, int | tuple[int, ...]]:
+    """Lengths of dimensions and shapes of inputs by name."""
+    shapes: dict[str, int | tuple[int, ...]] = {}
+    for text in texts:
+        name, _, numbers = text.rpartition("=")
+        try:
+            lengths = tuple(int(number) for number in numbers.split(","))
+        except ValueError:
+            lengths = ()
+        if not name or not lengths:
+            raise UsageError(f"--shape must be NAME=LENGTH[,LENGTH…], not {text!r}")
+        shapes[name] = lengths[0] if len(lengths) == 1 else lengths
+    return shapes
 
 
 def _array(file: str) -> np.ndarray:

@@ -3,42 +3,49 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from heddle.config import Config, load_config
-from heddle.errors import UsageTypeError
+from heddle.errors import UsageError, UsageTypeError
 
-from ..arguments import check_choice
+from ..arguments import check_choice, check_integer
 from ..device import Device
 from ..device.device import SIMULATORS
 from .errors import ModelError
 from .model import Model
+from .onnx.reader import Shapes
+from .onnx.source import OnnxSource
 from .source import Source
+from .tflite.source import TfliteSource
 
 __all__ = ["SUFFIXES", "load_model", "read_source"]
 
 SUFFIXES = (".tflite", ".onnx")
+_MOST_LENGTH = 1 << 28
 MEMORY_BYTES = 64 << 20         # of a device that is made for a network
 
 
 def load_model(path: str | os.PathLike[str], config: Config | Device | str | os.PathLike[str] = "base", *,
-               simulator: str = "verilator") -> Model:
+               simulator: str = "verilator", shapes: Shapes | None = None) -> Model:
     """A network from a file, with each of its nodes placed on the device or on the host.
 
     Parameters
     ----------
     path : str or path
-        A .tflite file.
+        A .tflite or .onnx file.
     config : Config, str or Device
         Configuration, or the name or path of one; or a device, which stays open.
     simulator : str
         As of ``Device``; a device that is given has its own.
+    shapes : dict of str to int or to integers
+        Of an ONNX file: lengths of symbolic dimensions by their names, or shapes of inputs by theirs.
 
     Returns ``Model``, whose ``run`` takes inputs by name. Raises ``ModelError`` for a file that holds no network, ``MissingPackage``
     where the package that reads it is not installed.
     """
     check_choice("simulator", simulator, SIMULATORS)
-    source = read_source(path)
+    source = read_source(path, shapes)
     if isinstance(config, Device):
         device = config
         return Model(source, device.cfg, lambda: device, device.memory.bytes.size, owned=False)
@@ -46,7 +53,7 @@ def load_model(path: str | os.PathLike[str], config: Config | Device | str | os.
     return Model(source, cfg, lambda: Device(cfg, simulator, memory_bytes=MEMORY_BYTES), MEMORY_BYTES)
 
 
-def read_source(path: str | os.PathLike[str]) -> Source:
+def read_source(path: str | os.PathLike[str], shapes: Shapes | None = None) -> Source:
     """``Source`` of a file. Raises as ``load_model``."""
     if not isinstance(path, (str, os.PathLike)):
         raise UsageTypeError(f"path must be a path, not {type(path).__name__}")
@@ -56,6 +63,22 @@ def read_source(path: str | os.PathLike[str]) -> Source:
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise ModelError(f"path must end in {' or '.join(SUFFIXES)}, not {path.name!r}")
-    from .tflite.source import TfliteSource
-
+    if suffix == ".onnx":
+        return OnnxSource(path, _checked_shapes(shapes))
+    if shapes:
+        raise UsageError(f"shapes must be none for a TFLite file, whose shapes are fixed, not those of {', '.join(map(str, shapes))}")
     return TfliteSource(path)
+
+
+def _checked_shapes(shapes: Shapes | None) -> Shapes:
+    if shapes is None:
+        return {}
+    if not isinstance(shapes, Mapping):
+        raise UsageTypeError(f"shapes must be a dictionary of names to lengths or shapes, not {type(shapes).__name__}")
+    found: dict[str, int | tuple[int, ...]] = {}
+    for name, value in shapes.items():
+        if isinstance(value, (list, tuple)):
+            found[name] = tuple(check_integer(f"shape of {name}", length, 1, _MOST_LENGTH) for length in value)
+        else:
+            found[name] = check_integer(f"shape of {name}", value, 1, _MOST_LENGTH)
+    return found

@@ -185,8 +185,8 @@ class Model:
         begin = time.perf_counter()
         activations = [array for index in placed.operation.operands if (array := arrays[index]) is not None]
         with kept_plans(self._plans):
-            result, stats = placed.operation.run(device, activations)
-        return NodeResult(placed, list(arrays), [result], stats, time.perf_counter() - begin)
+            results, stats = placed.operation.run(device, activations)
+        return NodeResult(placed, list(arrays), results, stats, time.perf_counter() - begin)
 
     def _on_host(self, placed: PlacedNode, arrays: Sequence[np.ndarray | None]) -> list[np.ndarray]:
         """Results of a node on the host, of the shapes that the graph says."""

@@ -37,12 +37,12 @@ class DeviceOperation(ABC):
     shape: tuple[int, ...]
     operands: tuple[int, ...] = field(default=(0,), kw_only=True)
 
-    def run(self, device: Device, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, Stats]:
-        """The result for the activations, and figures of the runs."""
+    def run(self, device: Device, arrays: Sequence[np.ndarray]) -> tuple[list[np.ndarray], Stats]:
+        """Results for the activations, and figures of the runs."""
         y, stats = self.call(device, arrays)
         if y.size != prod(self.shape):
             raise UsageError(f"the result must have shape {self.shape} as its tensor has, not {y.shape}")
-        return y.reshape(self.shape), stats
+        return [y.reshape(self.shape)], stats
 
     @abstractmethod
     def call(self, device: Device, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, Stats]:
@@ -129,16 +129,17 @@ class MaximumPool(DeviceOperation):
 
 @dataclass(frozen=True, eq=False)
 class Sum(DeviceOperation):
-    """``Device.add`` of two activations; ``output`` has shift, zero point, bounds and type of the result."""
+    """``Device.add`` of two activations, or of one and ``constant``; ``output`` has shift, zero point, bounds and type of the result."""
 
     method = "add"
     multipliers: tuple[int, int]
     zero_points: tuple[int, int]
     output: Requantise
+    constant: np.ndarray | None = None
 
     def call(self, device: Device, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, Stats]:
-        output = self.output
-        y, stats = device.add(arrays[0], arrays[1], self.multipliers, output.shift, a_zero_point=self.zero_points[0],
+        output, b = self.output, arrays[1] if self.constant is None else self.constant
+        y, stats = device.add(arrays[0], b, self.multipliers, output.shift, a_zero_point=self.zero_points[0],
                               b_zero_point=self.zero_points[1], zero_point=output.zero_point, minimum=output.minimum,
                               maximum=output.maximum, dtype=output.dtype)
         return y, stats

@@ -10,7 +10,8 @@ from ...golden.pooling import add_factors
 from ...golden.requantise import Requantise
 from ..errors import Refusal
 from ..graph import Graph, Node, Tensor
-from ..operations import AveragePool, Convolution, DeviceOperation, FullyConnected, MaximumPool, Sum, Window
+from ..layers import fully_connected, points_of, shifted
+from ..operations import AveragePool, Convolution, DeviceOperation, MaximumPool, Sum, Window
 from ..quantised import Bytes, activation_bounds, as_bytes, constant
 from ..requantisation import most_sum, requantisation
 from .options import activation_of, pairs_of, per_axis
@@ -89,19 +90,8 @@ def _windowed(graph: Graph, node: Node, x: Bytes, y: Bytes, w: np.ndarray, scale
     strides, dilations = per_axis(attributes, "stride_h", "stride_w"), per_axis(attributes, "dilation_h_factor", "dilation_w_factor")
     bias, w = _bias(graph, node, len(w)), np.ascontiguousarray(w)
     window = Window(strides, pairs_of(attributes, x.shape[1:3], kernel, strides, dilations), _LAYOUT, kernel, dilations)
-    return Convolution(y.shape, w, bias, window, group, x.zero_point, _points(points),
-                       _spec(x, y, scales, node, most_sum(_shifted(w, points), bias)))
-
-
-def _points(points: np.ndarray) -> int | tuple[int, ...]:
-    """Zero points of weights, one where all are the same."""
-    values = tuple(int(point) for point in points)
-    return values[0] if len(set(values)) == 1 else values
-
-
-def _shifted(w: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Weights minus their zero points."""
-    return w.astype(np.int64) - points.reshape(-1, *[1] * (w.ndim - 1))
+    return Convolution(y.shape, w, bias, window, group, x.zero_point, points_of(points),
+                       _spec(x, y, scales, node, most_sum(shifted(w, points), bias)))
 
 
 def _fully_connected(graph: Graph, node: Node) -> DeviceOperation:
@@ -113,14 +103,9 @@ def _fully_connected(graph: Graph, node: Node) -> DeviceOperation:
     rows = int(np.prod(x.shape)) // w.shape[1]
     if rows * w.shape[1] != np.prod(x.shape):
         raise Refusal(f"x must have a multiple of {w.shape[1]} elements, not shape {x.shape}")
-    bias, shifted = _bias(graph, node, len(w)), _shifted(w, points)
-    spec = _spec(x, y, scales, node, most_sum(shifted, bias))
-    if points.any():        # a convolution with filters of one pixel has zero points of w
-        window = Window((1, 1), ((0, 0), (0, 0)), _LAYOUT, (1, 1), (1, 1))
-        return Convolution(y.shape, w.reshape(*w.shape, 1, 1), bias, window, 1, x.zero_point, _points(points), spec,
-                           images=(1, rows, 1, w.shape[1]))
-    bias = (bias - x.zero_point * shifted.sum(axis=1)).astype(np.int32)
-    return FullyConnected(y.shape, w, bias, spec)
+    bias = _bias(graph, node, len(w))
+    spec = _spec(x, y, scales, node, most_sum(shifted(w, points), bias))
+    return fully_connected(y.shape, rows, w, points, bias, x.zero_point, spec)
 
 
 def _pool_window(node: Node, x: Bytes) -> Window:

@@ -1,0 +1,159 @@
+"""Quantised operators of ONNX as operations of the device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ...golden.pooling import add_factors
+from ...golden.requantise import Requantise
+from ..errors import Refusal
+from ..graph import Graph, Node, Tensor
+from ..layers import fully_connected, points_of, shifted
+from ..operations import AveragePool, Convolution, DeviceOperation, MaximumPool, Sum
+from ..quantised import Bytes, as_bytes, constant, narrowed
+from ..requantisation import most_sum, requantisation
+from .forms import Form, form_of
+from .recurrent import RECURRENT, recurrent
+from .windows import window_of
+
+__all__ = ["lowered"]
+
+
+def lowered(graph: Graph, node: Node) -> DeviceOperation:
+    """What a node is on the device. Raises ``Refusal`` with the rule that it breaks."""
+    if node.op in RECURRENT:
+        return recurrent(graph, node)
+    form = form_of(graph, node)
+    if form.op not in _LOWERINGS:
+        raise Refusal(f"{form.op} is no operation of the device")
+    return _LOWERINGS[form.op](form)
+
+
+def _filters(form: Form, axis: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Weights, their scales and zero points, along ``axis`` where there are several."""
+    assert form.other is not None
+    w, quantisation = constant(form.other, "weights"), form.other.quantisation
+    if w.dtype not in (np.int8, np.uint8) or quantisation is None:
+        raise Refusal(f"weights must be int8 or uint8, not {w.dtype}")
+    if not quantisation.per_tensor and quantisation.axis != axis % w.ndim:
+        raise Refusal(f"weights must have scales along axis {axis % w.ndim}, not {quantisation.axis}")
+    return w, quantisation.scale, quantisation.zero_point
+
+
+def _bias(form: Form, scales: np.ndarray, filters: int) -> np.ndarray | None:
+    """Biases in units of the sums, int32; ``scales``: values of these units."""
+    if form.bias is None:
+        return None
+    values, quantisation = constant(form.bias, "bias").reshape(-1), form.bias.quantisation
+    if values.size not in (1, filters):
+        raise Refusal(f"bias must have {filters} elements, not {values.size}")
+    if values.dtype.kind == "f" or quantisation is not None:
+        real = values.astype(np.float64)
+        if quantisation is not None:
+            real = (real - quantisation.zero_point) * quantisation.scale
+        values = np.rint(real / scales)
+        if np.abs(values).max() >= 2.0 ** 31:
+            raise Refusal(f"bias must fit 32 bits in units of the sums, not {np.abs(values).max():g}")
+    return np.broadcast_to(values, filters).astype(np.int32)
+
+
+def _output(form: Form, x: Bytes, w: np.ndarray, scales: np.ndarray, points: np.ndarray,
+            bias: np.ndarray | None) -> Requantise | None:
+    """Requantisation of sums with filters ``w`` (filters, …); None where the sums are the result."""
+    if form.y.quantisation is None:
+        if form.y.dtype != np.int32 or (form.low, form.high) != (None, None):
+            raise Refusal(f"the result must be quantised to 8 bits, or int32, not {form.y.dtype}")
+        return None
+    y = as_bytes(form.y, "the result")
+    return requantisation(x.scale * scales / y.scale, y.zero_point, y.dtype, narrowed(y, form.low, form.high),
+                          most_sum(shifted(w, points), bias))
+
+
+def _convolution(form: Form) -> DeviceOperation:
+    x = as_bytes(form.x, "x")
+    w, scales, points = _filters(form, 0)
+    if not 3 <= w.ndim <= 5 or len(x.shape) != w.ndim:
+        raise Refusal(f"weights must have one to three spatial axes as x, not shape {w.shape} for {x.shape}")
+    if scales.size not in (1, len(w)):
+        raise Refusal(f"weights must have one scale, or one for each of {len(w)} filters, not {scales.size}")
+    bias, window = _bias(form, x.scale * scales, len(w)), window_of(form.attributes, x.shape[2:], w.shape[2:])
+    return Convolution(form.y.shape, np.ascontiguousarray(w), bias, window, int(form.attributes.get("group", 1)), x.zero_point,
+                       points_of(points), _output(form, x, w, scales, points, bias))
+
+
+def _product(form: Form) -> DeviceOperation:
+    """MatMul and Gemm with a constant second factor."""
+    x, attributes = as_bytes(form.x, "a"), form.attributes
+    transposed = bool(attributes.get("transB", 0))
+    b, scales, points = _filters(form, 0 if transposed else -1)
+    if b.ndim != 2 or len(x.shape) < 2:
+        raise Refusal(f"factors must be a matrix b and at least one a, not of shapes {x.shape} and {b.shape}")
+    if attributes.get("transA", 0):
+        raise Refusal("a must lie in rows, not transposed (transA)")
+    for name in ("alpha", "beta"):
+        if attributes.get(name, 1.0) != 1.0:
+            raise Refusal(f"{name} must be 1, not {attributes[name]:g}")
+    w = b if transposed else b.T
+    if scales.size not in (1, len(w)):
+        raise Refusal(f"b must have one scale, or one for each of {len(w)} columns, not {scales.size}")
+    bias = _bias(form, x.scale * scales, len(w))
+    spec = _output(form, x, w, scales, points, bias)
+    return fully_connected(form.y.shape, int(np.prod(x.shape[:-1])), w, points, bias, x.zero_point, spec)
+
+
+def _sum(form: Form) -> DeviceOperation:
+    assert form.other is not None
+    a, b, y = as_bytes(form.x, "a"), as_bytes(form.other, "b"), as_bytes(form.y, "the result")
+    added, operands = None, form.operands
+    if form.x.data is not None:
+        raise Refusal("a must be computed where b is constant, not constant")
+    if form.other.data is not None:
+        if np.broadcast_shapes(a.shape, b.shape) != a.shape:
+            raise Refusal(f"a constant addend must have the shape {a.shape} of the other one, or less, not {b.shape}")
+        added, operands = np.ascontiguousarray(np.broadcast_to(form.other.data, a.shape)), operands[:1]
+    elif a.shape != b.shape:
+        raise Refusal(f"addends must have one shape, not {a.shape} and {b.shape}")
+    try:
+        multipliers, shift = add_factors(a.scale, b.scale, y.scale)
+    except ValueError as error:
+        raise Refusal(str(error)) from None
+    low, high = narrowed(y, form.low, form.high)
+    return Sum(y.shape, multipliers, (a.zero_point, b.zero_point), Requantise(1, shift, y.zero_point, low, high, dtype=y.dtype), added,
+               operands=operands)
+
+
+def _average_pool(form: Form) -> DeviceOperation:
+    x, y = as_bytes(form.x, "x"), as_bytes(form.y, "the result")
+    kernel = x.shape[2:] if form.op == "GlobalAveragePool" else tuple(form.attributes.get("kernel_shape", ()))
+    window = window_of({} if form.op == "GlobalAveragePool" else form.attributes, x.shape[2:], kernel)
+    if any(gap != 1 for gap in window.dilations):
+        raise Refusal(f"dilations of averages must be 1, not {window.dilations}")
+    bounds = narrowed(y, form.low, form.high)
+    spec = None
+    if not _same(form.x, form.y) or bounds != (None, None):
+        spec = requantisation(np.array([x.scale / y.scale]), y.zero_point, y.dtype, bounds, 255.0)
+    return AveragePool(y.shape, window, x.zero_point, spec, bool(form.attributes.get("count_include_pad", 0)))
+
+
+def _same(x: Tensor, y: Tensor) -> bool:
+    """Whether integers of two tensors stand for the same real numbers."""
+    first, second = as_bytes(x, "x"), as_bytes(y, "the result")
+    return (first.scale, first.zero_point, first.dtype) == (second.scale, second.zero_point, second.dtype)
+
+
+def _maximum_pool(form: Form) -> DeviceOperation:
+    x, y = as_bytes(form.x, "x"), as_bytes(form.y, "the result")
+    if not _same(form.x, form.y):
+        raise Refusal("the result must have scale and zero point of x")
+    if narrowed(y, form.low, form.high) != (None, None):
+        raise Refusal("the result of a maximum must not be clamped")
+    if len(x.shape) not in (3, 4):
+        raise Refusal(f"x must have one or two spatial axes, not {len(x.shape) - 2}")
+    return MaximumPool(y.shape, window_of(form.attributes, x.shape[2:], tuple(form.attributes.get("kernel_shape", ()))))
+
+
+_LOWERINGS: dict[str, Callable[[Form], DeviceOperation]] = {
+    "Conv": _convolution, "MatMul": _product, "Gemm": _product, "Add": _sum, "AveragePool": _average_pool,
+    "GlobalAveragePool": _average_pool, "MaxPool": _maximum_pool}

@@ -1,0 +1,197 @@
+"""Reader of ONNX files: a ``Graph`` with all shapes, and the nodes as the file has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from heddle.errors import UsageError
+
+from ..errors import ModelError
+from ..graph import Graph, Node, Tensor
+from ..packages import needed
+from .sessions import all_values
+
+__all__ = ["MOST_BYTES", "OnnxFile", "Shapes", "read_onnx"]
+
+MOST_BYTES = 1 << 30            # of a file
+Shapes = Mapping[str, int | Sequence[int]]
+
+
+@dataclass(frozen=True, eq=False)
+class OnnxFile:
+    """A file as read: its model with bound dimensions, the graph, and the nodes of the file by the names of those of the graph."""
+
+    model: Any
+    graph: Graph
+    protos: dict[str, Any]
+
+
+def read_onnx(path: Path, shapes: Shapes | None = None) -> OnnxFile:
+    """``OnnxFile`` of a file.
+
+    Parameters
+    ----------
+    path : path
+        Of the file.
+    shapes : dict of str to int or to integers
+        Lengths of symbolic dimensions by their names, or shapes of inputs by theirs.
+
+    Raises ``ModelError`` for what is no such file, is too large or has dimensions that stay open, ``MissingPackage`` without ``onnx``.
+    """
+    onnx = needed("onnx", "an ONNX file")
+    size = path.stat().st_size
+    if size > MOST_BYTES:
+        raise ModelError(f"{path} must have at most {MOST_BYTES} bytes, not {size}")
+    model = _parsed(onnx, path)
+    _bind(path, model, dict(shapes or {}))
+    try:
+        onnx.checker.check_model(model)
+        if model.functions:
+            model = needed("onnx.inliner", "an ONNX file").inline_local_functions(model)
+        model = onnx.shape_inference.infer_shapes(model, strict_mode=False, data_prop=True)
+    except OSError:
+        raise
+    except Exception as error:      # of several packages, without a common class
+        raise ModelError(f"{path} must be a valid ONNX file: {_first_line(error)}") from None
+    return _Reader(onnx, path, model).file()
+
+
+def _parsed(onnx: Any, path: Path) -> Any:
+    try:
+        model = onnx.load(str(path))
+    except OSError:
+        raise
+    except Exception as error: # protobuf's class has moved between versions
+        raise ModelError(f"{path} must be an ONNX file, not one that does not parse ({_first_line(error)})") from None
+    if not model.graph.node or not model.opset_import:
+        raise ModelError(f"{path} must be an ONNX file with nodes, not one without")
+    return model
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def _bind(path: Path, model: Any, shapes: dict[str, int | Sequence[int]]) -> None:
+    """Set symbolic dimensions of the inputs."""
+    constants = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in constants]
+    unused = set(shapes)
+    for value in inputs:
+        dimensions = value.type.tensor_type.shape.dim
+        given = shapes.get(value.name)
+        if isinstance(given, int) and len(dimensions) == 1:
+            given = (given,)
+        if given is not None and not isinstance(given, int):
+            unused.discard(value.name)
+            if len(given) != len(dimensions):
+                raise UsageError(f"shape of input {value.name} must have {len(dimensions)} dimensions, not {len(given)}")
+        for axis, dimension in enumerate(dimensions):
+            if dimension.HasField("dim_value"):
+                if given is not None and not isinstance(given, int) and dimension.dim_value != given[axis]:
+                    raise UsageError(f"shape of input {value.name} must have {dimension.dim_value} on axis {axis}, not {given[axis]}")
+                continue
+            if given is not None and not isinstance(given, int):
+                length: int | Sequence[int] | None = given[axis]
+            else:
+                length = shapes.get(dimension.dim_param) if dimension.dim_param else None
+                unused.discard(dimension.dim_param)
+            if not isinstance(length, int) or length < 1:
+                name = dimension.dim_param or f"axis {axis}"
+                raise ModelError(f"{path} must have all dimensions of input {value.name} bound, not {name} open: give a shape "
+                                 f"({name if dimension.dim_param else value.name}=…)")
+            dimension.dim_value = length
+    if unused:
+        raise UsageError(f"shapes must name inputs or symbolic dimensions of the network, not {', '.join(sorted(unused))}")
+
+
+class _Reader:
+    """Tensors and nodes of a model whose shapes have been inferred."""
+
+    def __init__(self, onnx: Any, path: Path, model: Any) -> None:
+        self.onnx, self.path, self.model = onnx, path, model
+        self.tensors: dict[str, Tensor] = {}
+
+    def file(self) -> OnnxFile:
+        graph = self.model.graph
+        for initialiser in graph.initializer:
+            self._constant(initialiser.name, self.onnx.numpy_helper.to_array(initialiser))
+        if graph.sparse_initializer:
+            raise ModelError(f"{self.path} must have dense constants, not sparse ones")
+        protos = []
+        for proto in graph.node:
+            if proto.op_type == "Constant" and proto.domain in ("", "ai.onnx") and proto.output:
+                self._constant(proto.output[0], self._constant_value(proto))
+            else:
+                protos.append(proto)
+        inputs = tuple(value.name for value in graph.input if value.name not in self.tensors)
+        outputs = tuple(value.name for value in graph.output)
+        self._values([*graph.input, *graph.value_info, *graph.output])
+        self._open_values(protos, inputs)
+        nodes, named = [], {}
+        for number, proto in enumerate(protos):
+            node = self._node(number, proto)
+            nodes.append(node)
+            named[node.name] = proto
+        found = Graph(self.tensors, tuple(nodes), inputs, outputs)
+        found.check(str(self.path))
+        return OnnxFile(self.model, found, named)
+
+    def _constant(self, name: str, array: np.ndarray) -> None:
+        self.tensors[name] = Tensor(name, array.dtype, array.shape, data=array)
+
+    def _constant_value(self, proto: Any) -> np.ndarray:
+        (attribute,) = proto.attribute
+        value = self.onnx.helper.get_attribute_value(attribute)
+        if attribute.name == "value":
+            return self.onnx.numpy_helper.to_array(value)
+        kinds = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64}
+        if attribute.name not in kinds:
+            raise ModelError(f"{self.path} must have constants of numbers, not {attribute.name} of {proto.output[0]}")
+        return np.array(value, kinds[attribute.name])
+
+    def _values(self, values: Sequence[Any]) -> None:
+        """Tensors whose type and shape are inferred."""
+        for value in values:
+            kind = value.type.tensor_type
+            if value.name in self.tensors or not value.type.HasField("tensor_type") or not kind.HasField("shape"):
+                continue
+            if not kind.elem_type or any(not dimension.HasField("dim_value") for dimension in kind.shape.dim):
+                continue
+            dtype = np.dtype(self.onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type))
+            self.tensors[value.name] = Tensor(value.name, dtype, tuple(dimension.dim_value for dimension in kind.shape.dim))
+
+    def _open_values(self, protos: Sequence[Any], inputs: Sequence[str]) -> None:
+        """What shape inference leaves open, such as operators of other domains: as onnxruntime finds it for inputs of zeros."""
+        wanted = [name for proto in protos for name in proto.output if name and name not in self.tensors]
+        if not wanted:
+            return
+        missing = [name for name in inputs if name not in self.tensors]
+        if missing:
+            raise ModelError(f"{self.path} must have a type and a shape for input {missing[0]}, not an open one")
+        zeros = {name: np.zeros(self.tensors[name].shape, self.tensors[name].dtype) for name in inputs}
+        for name, array in all_values(self.model, wanted, zeros, str(self.path)).items():
+            self.tensors[name] = Tensor(name, array.dtype, array.shape)
+
+    def _node(self, number: int, proto: Any) -> Node:
+        attributes = {attribute.name: self.onnx.helper.get_attribute_value(attribute) for attribute in proto.attribute}
+        attributes["kept outputs"] = tuple(index for index, name in enumerate(proto.output) if name)
+        names = tuple(name or None for name in proto.input)
+        captured = tuple(dict.fromkeys(name for name in _captured(proto) if name in self.tensors and name not in names))
+        op = proto.op_type if proto.domain in ("", "ai.onnx") else f"{proto.domain}.{proto.op_type}"
+        return Node(op, f"{number} {proto.name or next(filter(None, proto.output), '')}", names + captured,
+                    tuple(name for name in proto.output if name), attributes)
+
+
+def _captured(proto: Any) -> Iterator[str]:
+    """Names that the subgraphs of a node read from outside, and some that they define."""
+    for attribute in proto.attribute:
+        for graph in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
+            for node in graph.node:
+                yield from filter(None, node.input)
+                yield from _captured(node)
+            yield from (value.name for value in graph.output)

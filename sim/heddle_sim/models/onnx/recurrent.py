@@ -1,0 +1,92 @@
+"""ONNX's LSTM, GRU and RNN as operations of the device, which quantises their float operands itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...device import Device, Stats
+from ..errors import Refusal
+from ..graph import Graph, Node
+from ..operations import DeviceOperation
+
+__all__ = ["RECURRENT", "Recurrent", "recurrent"]
+
+RECURRENT = {"LSTM": "lstm", "GRU": "gru", "RNN": "rnn"}
+_NAMES = ("x", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P")
+_CONSTANT = (1, 2, 3, 7)
+_FORM = ("direction", "layout", "activations", "linear_before_reset")      # attributes that ``Device`` has too
+_KEPT = "kept outputs"          # of the reader: places of the results that are not left out
+_IGNORED = ("hidden_size", "input_forget")
+
+
+@dataclass(frozen=True, eq=False)
+class Recurrent(DeviceOperation):
+    """``Device.lstm``, ``gru`` or ``rnn``.
+
+    Attributes
+    ----------
+    kind : str
+        The method.
+    constants : dict of int to array
+        Constant operands by their places; the others are activations.
+    form : mapping
+        Options of the method.
+    results : tuple of int
+        Which of Y, Y_h and Y_c the node gives.
+    """
+
+    kind: str
+    constants: Mapping[int, np.ndarray]
+    form: Mapping[str, Any]
+    results: tuple[int, ...]
+
+    @property
+    def method(self) -> str:        # type: ignore[override]    # one of three
+        return self.kind
+
+    def run(self, device: Device, arrays: Sequence[np.ndarray]) -> tuple[list[np.ndarray], Stats]:
+        given = dict(self.constants) | dict(zip(self.operands, arrays))
+        operands = {_NAMES[place]: array for place, array in given.items()}
+        outputs, stats = getattr(device, self.kind)(**operands, **self.form)
+        return [outputs[index] for index in self.results], stats
+
+    def call(self, device: Device, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, Stats]:
+        (y, *_), stats = self.run(device, arrays)
+        return y, stats
+
+
+def recurrent(graph: Graph, node: Node) -> Recurrent:
+    """Operation of a node. Raises ``Refusal`` for what the device does not have."""
+    kind = RECURRENT[node.op]
+    for name, value in node.attributes.items():
+        if name not in (*_FORM, *_IGNORED, _KEPT):
+            raise Refusal(f"{node.op} must be without {name} on the device, not with {value}")
+    if node.attributes.get("input_forget", 0):
+        raise Refusal("input_forget must be 0, not 1")
+    form = {name: _plain(node.attributes[name]) for name in _FORM if name in node.attributes}
+    constants, activations = {}, []
+    for place, operand in enumerate(node.inputs):
+        if operand is None:
+            continue
+        tensor = graph.tensors[operand]
+        if tensor.data is not None:
+            constants[place] = tensor.data
+        elif place in _CONSTANT:
+            raise Refusal(f"{_NAMES[place]} must be constant, not computed")
+        else:
+            activations.append(place)
+    if any(place >= len(_NAMES) for place in (*constants, *activations)):
+        raise Refusal(f"{node.op} must have at most {len(_NAMES)} operands, not {len(node.inputs)}")
+    kept = node.attributes[_KEPT]
+    return Recurrent((), kind, constants, form, kept, operands=tuple(activations))
+
+
+def _plain(value: Any) -> Any:
+    """Attributes as Python has them: text instead of bytes."""
+    if isinstance(value, bytes):
+        return value.decode()
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
