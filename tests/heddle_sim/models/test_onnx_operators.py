@@ -1,0 +1,170 @@
+"""Operators of ONNX, each beside onnxruntime on the same operands."""
+
+import numpy as np
+import pytest
+from heddle import load_config
+from heddle_sim import Device
+from heddle_sim.models import load_model
+from heddle_sim.models.comparison import compared
+from heddle_verif.stimulus.onnx_files import write_onnx
+from onnx.helper import make_node
+
+I8, U8, I32, F32 = np.int8, np.uint8, np.int32, np.float32
+
+
+@pytest.fixture(scope="module")
+def device():
+    with Device("base", "golden", memory_bytes=1 << 20) as device:
+        yield device
+
+
+def random_of(dtype, shape, seed=1):
+    rng = np.random.default_rng(seed)
+    if np.dtype(dtype).kind == "f":
+        return rng.standard_normal(shape).astype(dtype)
+    limits = np.iinfo(dtype) if np.dtype(dtype).itemsize == 1 else np.iinfo(np.int16)
+    return rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+
+
+def scales(count, seed=2):
+    return np.random.default_rng(seed).uniform(0.01, 0.05, count).astype(F32)
+
+
+def check(path, device, where, most=1, reason=None):
+    """Nodes run where ``where`` says, and differ from the reference by at most ``most``."""
+    with load_model(path, device) as model:
+        assert [placed.where for placed in model.placement] == where, [node.why for node in model.placement]
+        if reason:
+            assert [placed.why for placed in model.placement if placed.where == "host"][0] == reason
+        found = compared(model, {name: random_of(tensor.dtype, tensor.shape) for name, tensor in model.inputs().items()})
+    assert all(one is not None and one.most <= most for one in found.nodes), found.nodes
+    assert all(len(np.unique(array)) > 1 for array in found.result.outputs.values())
+    return found
+
+
+@pytest.mark.parametrize("size, channels, filters, kernel, attributes", [
+    ((6, 7), 4, 8, (3, 3), dict(pads=[1, 1, 1, 1])),
+    ((8, 8), 3, 5, (3, 3), dict(auto_pad="SAME_UPPER", strides=[2, 2])),
+    ((7, 6), 6, 6, (3, 3), dict(group=6, pads=[1, 0, 1, 2])),
+    ((16,), 4, 4, (3,), dict(pads=[1, 1])),
+    ((9, 9), 2, 4, (3, 3), dict(dilations=[2, 2])),
+])
+@pytest.mark.parametrize("dtype", [I8, U8])
+def test_qlinear_conv(tmp_path, device, size, channels, filters, kernel, attributes, dtype):
+    group = attributes.get("group", 1)
+    zero = np.array(np.iinfo(dtype).min + 90, dtype)
+    constants = {"xs": F32(0.04), "xz": zero, "w": random_of(I8, (filters, channels // group, *kernel)), "ws": scales(filters),
+                 "wz": np.zeros(filters, I8), "ys": F32(2.0), "yz": zero, "b": random_of(I32, (filters,))}
+    nodes = [make_node("QLinearConv", ["x", "xs", "xz", "w", "ws", "wz", "ys", "yz", "b"], ["y"], **attributes)]
+    path = write_onnx(tmp_path / "a.onnx", nodes, {"x": (dtype, (1, channels, *size))}, {"y": (dtype, ["?"] * (len(size) + 2))}, constants)
+    check(path, device, ["device"])
+
+
+def test_qlinear_matmul_and_add(tmp_path, device):
+    """A product with scales of columns, then a bias of one row as a quantised addend."""
+    constants = {"as": F32(0.04), "az": U8(120), "b": random_of(I8, (20, 6)), "bs": scales(6), "bz": np.zeros(6, I8), "ys": F32(0.9),
+                 "yz": U8(130), "c": random_of(U8, (6,)), "cs": F32(0.5), "cz": U8(128), "zs": F32(1.1), "zz": U8(126)}
+    nodes = [make_node("QLinearMatMul", ["a", "as", "az", "b", "bs", "bz", "ys", "yz"], ["p"]),
+             make_node("QLinearAdd", ["p", "ys", "yz", "c", "cs", "cz", "zs", "zz"], ["y"], domain="com.microsoft")]
+    check(write_onnx(tmp_path / "a.onnx", nodes, {"a": (U8, (3, 20))}, {"y": (U8, (3, 6))}, constants), device, ["device"] * 2)
+
+
+@pytest.mark.parametrize("dtype, w_zero_point", [(I8, 0), (U8, 140)])
+def test_integer_sums_are_equal(tmp_path, device, dtype, w_zero_point):
+    """MatMulInteger and ConvInteger give int32, bit for bit."""
+    constants = {"az": U8(120), "b": random_of(dtype, (20, 6)), "bz": np.array(w_zero_point, dtype), "w": random_of(dtype, (4, 3, 3, 3))}
+    nodes = [make_node("MatMulInteger", ["a", "b", "az", "bz"], ["y"]), make_node("ConvInteger", ["x", "w", "az", "bz"], ["z"])]
+    path = write_onnx(tmp_path / "a.onnx", nodes, {"a": (U8, (5, 20)), "x": (U8, (1, 3, 6, 6))},
+                      {"y": (I32, (5, 6)), "z": (I32, (1, 4, 4, 4))}, constants)
+    check(path, device, ["device"] * 2, most=0)
+
+
+def qdq_network(path, activation, *, scale_of_result=0.7):
+    """x → Conv → Relu or none → MaxPool → GlobalAveragePool → Flatten → Gemm, all between DequantizeLinear and QuantizeLinear."""
+    constants = {"s": F32(0.05), "z": np.array(np.iinfo(activation).min + 100, activation), "w": random_of(I8, (8, 3, 3, 3)),
+                 "ws": scales(8), "wz": np.zeros(8, I8), "b": random_of(I32, (8,)), "bs": F32(0.05) * scales(8), "bz": np.zeros(8, I32),
+                 "s2": F32(scale_of_result), "v": random_of(I8, (5, 8)), "vs": scales(1)[0], "vz": I8(0),
+                 "c": np.linspace(-20, 20, 5, dtype=F32)}
+
+    def between(op, inputs, output, s_in, s_out, behind=None, **attributes):
+        names = [f"{output}_{name}" for name in "dor"]
+        nodes = [make_node("DequantizeLinear", [inputs[0], s_in, "z"], [names[0]]),
+                 make_node(op, [names[0], *inputs[1:]], [names[1]], **attributes)]
+        if behind:
+            nodes.append(make_node(behind, [names[1]], [names[2]]))
+        return [*nodes, make_node("QuantizeLinear", [nodes[-1].output[0], s_out, "z"], [output])]
+
+    nodes = [make_node("DequantizeLinear", ["w", "ws", "wz"], ["wr"], axis=0),
+             make_node("DequantizeLinear", ["b", "bs", "bz"], ["br"], axis=0),
+             make_node("DequantizeLinear", ["v", "vs", "vz"], ["vr"]),
+             *between("Conv", ["x", "wr", "br"], "c1", "s", "s2", "Relu", pads=[1] * 4),
+             *between("MaxPool", ["c1"], "m", "s2", "s2", kernel_shape=[2, 2], strides=[2, 2]),
+             *between("GlobalAveragePool", ["m"], "g", "s2", "s2"), *between("Flatten", ["g"], "f", "s2", "s2"),
+             *between("Gemm", ["f", "vr", "c"], "y", "s2", "s2", transB=1)]
+    return write_onnx(path, nodes, {"x": (activation, ("N", 3, 8, 8))}, {"y": (activation, ("N", 5))}, constants)
+
+
+@pytest.mark.parametrize("activation", [I8, U8])
+def test_qdq_forms_are_folded(tmp_path, device, activation):
+    path = qdq_network(tmp_path / "a.onnx", activation)
+    with load_model(path, device, shapes={"N": 2}) as model:
+        assert [placed.node.op for placed in model.placement] == ["Conv", "MaxPool", "GlobalAveragePool", "Flatten", "Gemm"]
+        assert [placed.where for placed in model.placement] == ["device", "device", "device", "host", "device"]
+        found = compared(model, random_of(activation, (2, 3, 8, 8)))
+    assert max(one.most for one in found.nodes) <= 1 and found.result.outputs["y"].shape == (2, 5)
+
+
+@pytest.mark.parametrize("op, gates, count", [("LSTM", 4, 8), ("GRU", 3, 6), ("RNN", 1, 2)])
+def test_recurrent_layers(tmp_path, op, gates, count):
+    """On a configuration with the engine, near onnxruntime's floats; elsewhere on the host, equal."""
+    constants = {"W": random_of(F32, (1, gates * 8, 5)) / 3, "R": random_of(F32, (1, gates * 8, 8)) / 3,
+                 "B": random_of(F32, (1, count * 8)) / 9}
+    nodes = [make_node(op, ["x", "W", "R", "B"], ["", "h"], hidden_size=8)]
+    path = write_onnx(tmp_path / "a.onnx", nodes, {"x": (F32, (6, 1, 5))}, {"h": (F32, (1, 1, 8))}, constants)
+    for engine in (True, False):
+        with Device(load_config("base").replace(rnn=engine), "golden", memory_bytes=1 << 20) as device:
+            check(path, device, ["device" if engine else "host"], most=0.05 if engine else 0)
+
+
+@pytest.mark.parametrize("node, shape, says", [
+    (make_node("Conv", ["x", "w"], ["y"]), (1, 2, 4, 4), "x must be quantised to 8 bits for Conv on the device, not float32."),
+    (make_node("Relu", ["x"], ["y"]), (1, 2, 4, 4), "Relu is no operation of the device."),
+    (make_node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2]), (1, 2, 4, 4),
+     "x must be int8 or uint8 for MaxPool on the device, not float32."),
+])
+def test_float_operators_run_on_the_host(tmp_path, device, node, shape, says):
+    path = write_onnx(tmp_path / "a.onnx", [node], {"x": (F32, shape)}, {"y": (F32, ["?"] * 4)}, {"w": random_of(F32, (2, 2, 3, 3))})
+    check(path, device, ["host"], most=0, reason=says)
+
+
+def test_scales_that_are_computed_are_refused(tmp_path, device):
+    constants = {"w": random_of(I8, (4, 2, 1, 1)), "ws": F32(0.1), "wz": I8(0), "xz": I8(0)}
+    nodes = [make_node("QLinearConv", ["x", "xs", "xz", "w", "ws", "wz", "ws", "wz"], ["y"])]
+    path = write_onnx(tmp_path / "a.onnx", nodes, {"x": (I8, (1, 2, 3, 3)), "xs": (F32, ())}, {"y": (I8, (1, 4, 3, 3))}, constants)
+    (placed,) = load_model(path, device).placement
+    assert (placed.where, placed.why) == ("host", "scale of x must be constant, not computed.")
+
+
+@pytest.mark.parametrize("content, says", [
+    (b"", "must be an ONNX file with nodes, not one without"),
+    (b"\x08\x09no protocol buffer", "must be an ONNX file, not one that does not parse"),
+])
+def test_files_that_do_not_parse(tmp_path, content, says):
+    path = tmp_path / "a.onnx"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=says):
+        load_model(path)
+
+
+@pytest.mark.parametrize("shapes, says", [
+    (None, "must have all dimensions of input x bound, not N open: give a shape (N=…)"),
+    ({"N": 0}, "shape of N must be from 1 to 268435456, not 0"),
+    ({"M": 2}, "must have all dimensions of input x bound"),
+    ({"N": 1, "M": 2}, "shapes must name inputs or symbolic dimensions of the network, not M"),
+    ({"x": (1, 4, 8, 8)}, "shape of input x must have 3 on axis 1, not 4"),
+    ({"x": (1, 3, 8)}, "shape of input x must have 4 dimensions, not 3"),
+])
+def test_open_dimensions(tmp_path, shapes, says):
+    with pytest.raises(ValueError) as failure:
+        load_model(qdq_network(tmp_path / "a.onnx", I8), shapes=shapes)
+    assert says in str(failure.value)
