@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 from heddle.config import Config, load_config
 from heddle.errors import UsageError, UsageTypeError
 
@@ -27,7 +28,8 @@ MEMORY_BYTES = 64 << 20         # of a device that is made for a network
 
 
 def load_model(path: str | os.PathLike[str], config: Config | Device | str | os.PathLike[str] = "base", *,
-               simulator: str = "verilator", shapes: Shapes | None = None) -> Model:
+               simulator: str = "verilator", shapes: Shapes | None = None,
+               constants: Mapping[str, np.ndarray] | None = None) -> Model:
     """A network from a file, with each of its nodes placed on the device or on the host.
 
     Parameters
@@ -40,12 +42,14 @@ def load_model(path: str | os.PathLike[str], config: Config | Device | str | os.
         As of ``Device``; a device that is given has its own.
     shapes : dict of str to int or to integers
         Of an ONNX file: lengths of symbolic dimensions by their names, or shapes of inputs by theirs.
+    constants : dict of str to array
+        Of an ONNX file: inputs that always have these elements, such as weights; ``run`` does not take them.
 
     Returns ``Model``, whose ``run`` takes inputs by name. Raises ``ModelError`` for a file that holds no network, ``MissingPackage``
     where the package that reads it is not installed.
     """
     check_choice("simulator", simulator, SIMULATORS)
-    source = read_source(path, shapes)
+    source = read_source(path, shapes, constants)
     if isinstance(config, Device):
         device = config
         return Model(source, device.cfg, lambda: device, device.memory.bytes.size, owned=False)
@@ -53,7 +57,8 @@ def load_model(path: str | os.PathLike[str], config: Config | Device | str | os.
     return Model(source, cfg, lambda: Device(cfg, simulator, memory_bytes=MEMORY_BYTES), MEMORY_BYTES)
 
 
-def read_source(path: str | os.PathLike[str], shapes: Shapes | None = None) -> Source:
+def read_source(path: str | os.PathLike[str], shapes: Shapes | None = None,
+                constants: Mapping[str, np.ndarray] | None = None) -> Source:
     """``Source`` of a file. Raises as ``load_model``."""
     if not isinstance(path, (str, os.PathLike)):
         raise UsageTypeError(f"path must be a path, not {type(path).__name__}")
@@ -64,9 +69,10 @@ def read_source(path: str | os.PathLike[str], shapes: Shapes | None = None) -> S
     if suffix not in SUFFIXES:
         raise ModelError(f"path must end in {' or '.join(SUFFIXES)}, not {path.name!r}")
     if suffix == ".onnx":
-        return OnnxSource(path, _checked_shapes(shapes))
-    if shapes:
-        raise UsageError(f"shapes must be none for a TFLite file, whose shapes are fixed, not those of {', '.join(map(str, shapes))}")
+        return OnnxSource(path, _checked_shapes(shapes), constants)
+    for name, given in (("shapes", shapes), ("constants", constants)):
+        if given:
+            raise UsageError(f"{name} must be none for a TFLite file, not those of {', '.join(map(str, given))}")
     return TfliteSource(path)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from heddle.errors import UsageError
 
+from ...arguments import plain_array
 from ..errors import ModelError
 from ..graph import Graph, Node, Tensor
 from ..packages import needed
@@ -30,7 +31,7 @@ class OnnxFile:
     protos: dict[str, Any]
 
 
-def read_onnx(path: Path, shapes: Shapes | None = None) -> OnnxFile:
+def read_onnx(path: Path, shapes: Shapes | None = None, constants: Mapping[str, np.ndarray] | None = None) -> OnnxFile:
     """``OnnxFile`` of a file.
 
     Parameters
@@ -39,6 +40,8 @@ def read_onnx(path: Path, shapes: Shapes | None = None) -> OnnxFile:
         Of the file.
     shapes : dict of str to int or to integers
         Lengths of symbolic dimensions by their names, or shapes of inputs by theirs.
+    constants : dict of str to array
+        Inputs that always have these elements, such as weights.
 
     Raises ``ModelError`` for what is no such file, is too large or has dimensions that stay open, ``MissingPackage`` without ``onnx``.
     """
@@ -47,6 +50,7 @@ def read_onnx(path: Path, shapes: Shapes | None = None) -> OnnxFile:
     if size > MOST_BYTES:
         raise ModelError(f"{path} must have at most {MOST_BYTES} bytes, not {size}")
     model = _parsed(onnx, path)
+    _fix(onnx, model, dict(constants or {}))
     _bind(path, model, dict(shapes or {}))
     try:
         onnx.checker.check_model(model)
@@ -74,6 +78,17 @@ def _parsed(onnx: Any, path: Path) -> Any:
 
 def _first_line(error: Exception) -> str:
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def _fix(onnx: Any, model: Any, constants: Mapping[str, np.ndarray]) -> None:
+    """Make inputs constants."""
+    for name, array in constants.items():
+        if name not in {value.name for value in model.graph.input}:
+            raise UsageError(f"constants must be inputs of the network, not {name!r}")
+        kept = [value for value in model.graph.input if value.name != name]
+        del model.graph.input[:]
+        model.graph.input.extend(kept)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(plain_array(f"constant {name}", array), name))
 
 
 def _bind(path: Path, model: Any, shapes: dict[str, int | Sequence[int]]) -> None:

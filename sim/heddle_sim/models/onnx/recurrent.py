@@ -17,7 +17,6 @@ __all__ = ["RECURRENT", "Recurrent", "recurrent"]
 
 RECURRENT = {"LSTM": "lstm", "GRU": "gru", "RNN": "rnn"}
 _NAMES = ("x", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P")
-_CONSTANT = (1, 2, 3, 7)
 _FORM = ("direction", "layout", "activations", "linear_before_reset")      # attributes that ``Device`` has too
 _KEPT = "kept outputs"          # of the reader: places of the results that are not left out
 _IGNORED = ("hidden_size", "input_forget")
@@ -75,8 +74,6 @@ def recurrent(graph: Graph, node: Node) -> Recurrent:
         tensor = graph.tensors[operand]
         if tensor.data is not None:
             constants[place] = tensor.data
-        elif place in _CONSTANT:
-            raise Refusal(f"{_NAMES[place]} must be constant, not computed")
         else:
             activations.append(place)
     if any(place >= len(_NAMES) for place in (*constants, *activations)):

@@ -1,0 +1,1 @@
+"""ONNX on the device: the published cases of its operators."""
