@@ -28,7 +28,7 @@ def test_pictures(tmp_path):
         assert (tmp_path / "picture.svg").read_text() == (ROOT / name).read_text(), "run make docs"
 
 
-@pytest.mark.parametrize("page", ["convolution.md", "pooling.md", "recurrent.md", "sparse.md", "tensor-copies.md",
+@pytest.mark.parametrize("page", ["convolution.md", "models.md", "pooling.md", "recurrent.md", "sparse.md", "tensor-copies.md",
                                   "tutorial-convolution.md"])
 def test_examples(page):
     """Blocks of Python with prompts, one after the other in one session."""
@@ -40,7 +40,7 @@ def test_examples(page):
     assert not report, "".join(report)
 
 
-@pytest.mark.parametrize("page", ["convolution.md", "pooling.md", "recurrent.md", "sparse.md", "swizzle.md", "tensor-copies.md",
+@pytest.mark.parametrize("page", ["convolution.md", "models.md", "pooling.md", "recurrent.md", "sparse.md", "swizzle.md", "tensor-copies.md",
                                   "tutorial-convolution.md"])
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#:]+)\)", (DOCS / page).read_text()):
