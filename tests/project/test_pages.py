@@ -40,8 +40,8 @@ def test_examples(page):
     assert not report, "".join(report)
 
 
-@pytest.mark.parametrize("page", ["convolution.md", "models.md", "pooling.md", "recurrent.md", "sparse.md", "swizzle.md", "tensor-copies.md",
-                                  "tutorial-convolution.md"])
+@pytest.mark.parametrize("page", ["convolution.md", "models.md", "pooling.md", "recurrent.md", "sparse.md", "swizzle.md",
+                                  "tensor-copies.md", "tutorial-convolution.md"])
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#:]+)\)", (DOCS / page).read_text()):
         assert (DOCS / target).exists(), target
