@@ -38,5 +38,9 @@ class Source(ABC):
     def reference(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Values of the tensors of the graph by the format's reference interpreter. Raises ``MissingPackage`` without its package."""
 
+    def reads_state(self, node: Node) -> bool:
+        """Whether results of a node depend on more than its operands."""
+        return False
+
     def reset(self) -> None:  # noqa: B027 - most formats keep no state
         """State as before the first run."""

@@ -130,7 +130,7 @@ class _File:
         options = getattr(self.schema, str(name))()
         options.Init(table.Bytes, table.Pos)
         attributes: dict[str, Any] = {}
-        methods = {method for method in vars(type(options)) if not method.startswith(("_", "GetRoot", "Init")) and
+        methods = {method for method in vars(type(options)) if method != "Init" and not method.startswith(("_", "GetRoot")) and
                    not method.endswith(("BufferHasIdentifier", "Length", "IsNone"))}
         for method in sorted(methods):
             if method.endswith("AsNumpy"):

@@ -41,6 +41,9 @@ class TfliteSource(Source):
     def host(self, node: Node, arrays: Sequence[np.ndarray | None]) -> list[np.ndarray]:
         return self._host.run(node, arrays)
 
+    def reads_state(self, node: Node) -> bool:
+        return node.op == "READ_VARIABLE"
+
     def reset(self) -> None:
         self._host.reset()
         if self._interpreter is not None:
