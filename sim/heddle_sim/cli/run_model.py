@@ -29,13 +29,15 @@ def add_model(parser: argparse.ArgumentParser) -> None:
                         help="elements of an input; repeatable (default: random for all)")
     parser.add_argument("--shape", action="append", default=[], metavar="NAME=LENGTH[,LENGTH…]",
                         help="of an ONNX file: length of a symbolic dimension, or shape of an input; repeatable")
+    parser.add_argument("--calibrate", action="append", default=[], metavar="[NAME=]FILE.npy",
+                        help="samples of an input of a float ONNX file, which is quantised for their ranges; repeatable")
     parser.add_argument("--seed", type=seed, default=0, help="of random inputs and of the memory (default 0)")
     parser.add_argument("--compare", action="store_true", help="with the reference interpreter, each node with equal operands")
 
 
 def run_model(options: argparse.Namespace) -> None:
     cfg = configuration(options)
-    source = read_source(file_path(options.file), _shapes(options.shape))
+    source = read_source(file_path(options.file), _shapes(options.shape), calibrate=_samples(options.calibrate))
     with progress_for(options) as progress:
         begin = time.perf_counter()
         with Model(source, cfg, lambda: open_device(options, cfg, progress), options.memory_mib << 20) as model:
@@ -144,6 +146,11 @@ def _shapes(texts: list[str]) -> dict[str, int | tuple[int, ...]]:
             raise UsageError(f"--shape must be NAME=LENGTH[,LENGTH…], not {text!r}")
         shapes[name] = lengths[0] if len(lengths) == 1 else lengths
     return shapes
+
+
+def _samples(texts: list[str]) -> dict[str, np.ndarray]:
+    """Samples by input; a file without a name is that of the only one."""
+    return {text.rpartition("=")[0]: _array(text.rpartition("=")[2]) for text in texts}
 
 
 def _array(file: str) -> np.ndarray:

@@ -29,7 +29,7 @@ MEMORY_BYTES = 64 << 20         # of a device that is made for a network
 
 def load_model(path: str | os.PathLike[str], config: Config | Device | str | os.PathLike[str] = "base", *,
                simulator: str = "verilator", shapes: Shapes | None = None,
-               constants: Mapping[str, np.ndarray] | None = None) -> Model:
+               constants: Mapping[str, np.ndarray] | None = None, calibrate: Mapping[str, np.ndarray] | None = None) -> Model:
     """A network from a file, with each of its nodes placed on the device or on the host.
 
     Parameters
@@ -44,12 +44,15 @@ def load_model(path: str | os.PathLike[str], config: Config | Device | str | os.
         Of an ONNX file: lengths of symbolic dimensions by their names, or shapes of inputs by theirs.
     constants : dict of str to array
         Of an ONNX file: inputs that always have these elements, such as weights; ``run`` does not take them.
+    calibrate : dict of str to array
+        Of a float ONNX file: samples of each input, one of its shape or several along an axis in front of it. Convolutions, products,
+        Gemm, Add and pools are quantised to 8 bits for their ranges, by onnxruntime.
 
     Returns ``Model``, whose ``run`` takes inputs by name. Raises ``ModelError`` for a file that holds no network, ``MissingPackage``
     where the package that reads it is not installed.
     """
     check_choice("simulator", simulator, SIMULATORS)
-    source = read_source(path, shapes, constants)
+    source = read_source(path, shapes, constants, calibrate)
     if isinstance(config, Device):
         device = config
         return Model(source, device.cfg, lambda: device, device.memory.bytes.size, owned=False)
@@ -58,7 +61,7 @@ def load_model(path: str | os.PathLike[str], config: Config | Device | str | os.
 
 
 def read_source(path: str | os.PathLike[str], shapes: Shapes | None = None,
-                constants: Mapping[str, np.ndarray] | None = None) -> Source:
+                constants: Mapping[str, np.ndarray] | None = None, calibrate: Mapping[str, np.ndarray] | None = None) -> Source:
     """``Source`` of a file. Raises as ``load_model``."""
     if not isinstance(path, (str, os.PathLike)):
         raise UsageTypeError(f"path must be a path, not {type(path).__name__}")
@@ -69,8 +72,8 @@ def read_source(path: str | os.PathLike[str], shapes: Shapes | None = None,
     if suffix not in SUFFIXES:
         raise ModelError(f"path must end in {' or '.join(SUFFIXES)}, not {path.name!r}")
     if suffix == ".onnx":
-        return OnnxSource(path, _checked_shapes(shapes), constants)
-    for name, given in (("shapes", shapes), ("constants", constants)):
+        return OnnxSource(path, _checked_shapes(shapes), constants, calibrate)
+    for name, given in (("shapes", shapes), ("constants", constants), ("calibrate", calibrate)):
         if given:
             raise UsageError(f"{name} must be none for a TFLite file, not those of {', '.join(map(str, given))}")
     return TfliteSource(path)

@@ -62,7 +62,10 @@ class Window:
 
 @dataclass(frozen=True, eq=False)
 class Convolution(DeviceOperation):
-    """``Device.conv`` of ``w`` (filters, channels / group, …); ``images``: shape of x, where it differs from that of the operand."""
+    """``Device.conv`` of ``w`` (filters, channels / group, …).
+
+    ``images``: shape of x, where it differs from that of the operand. ``point_computed``: the second activation is the zero point of x.
+    """
 
     method = "conv"
     w: np.ndarray
@@ -73,26 +76,36 @@ class Convolution(DeviceOperation):
     w_zero_point: int | tuple[int, ...] = 0
     requantise: Requantise | None = None
     images: tuple[int, ...] | None = None
+    point_computed: bool = False
 
     def call(self, device: Device, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, Stats]:
         x, window = arrays[0], self.window
+        x_zero_point = int(arrays[1].ravel()[0]) if self.point_computed else self.x_zero_point
         y, stats = device.conv(x if self.images is None else x.reshape(self.images), self.w, self.bias, strides=window.strides,
                                pads=window.pads, dilations=window.dilations, group=self.group, layout=window.layout,
-                               x_zero_point=self.x_zero_point, w_zero_point=self.w_zero_point, requantise=self.requantise)
+                               x_zero_point=x_zero_point, w_zero_point=self.w_zero_point, requantise=self.requantise)
         return y, stats
 
 
 @dataclass(frozen=True, eq=False)
 class FullyConnected(DeviceOperation):
-    """``Device.linear`` of ``w`` (outputs, inputs); the zero point of x is part of ``bias``."""
+    """``Device.linear`` of ``w`` (outputs, inputs); the zero point of x is part of ``bias``.
+
+    ``point_computed``: the second activation is that zero point.
+    """
 
     method = "linear"
     w: np.ndarray
     bias: np.ndarray | None
     requantise: Requantise | None = None
+    point_computed: bool = False
 
     def call(self, device: Device, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, Stats]:
-        y, stats = device.linear(arrays[0].reshape(-1, self.w.shape[1]), self.w, self.bias, self.requantise, transpose=True)
+        bias = self.bias
+        if self.point_computed:
+            bias = (np.int64(0) if bias is None else bias) - int(arrays[1].ravel()[0]) * self.w.astype(np.int64).sum(axis=1)
+            bias = bias.astype(np.int32)
+        y, stats = device.linear(arrays[0].reshape(-1, self.w.shape[1]), self.w, bias, self.requantise, transpose=True)
         return y, stats
 
 

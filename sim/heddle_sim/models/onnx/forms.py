@@ -38,6 +38,8 @@ class Form:
         Which operands of the node are x and other, where these are computed.
     low, high : float or None
         Clamp of the result.
+    point : int or None
+        Which operand of the node is the zero point of x, where it is computed.
     """
 
     op: str
@@ -49,6 +51,7 @@ class Form:
     operands: tuple[int, ...] = (0,)
     low: float | None = None
     high: float | None = None
+    point: int | None = None
 
 
 def with_quantisation(tensor: Tensor, scale: Tensor | None, zero_point: Tensor | None, axis: int = 0) -> Tensor:
@@ -106,9 +109,12 @@ def _linear_matmul(graph: Graph, node: Node) -> Form:
 def _integer(op: str) -> Callable[[Graph, Node], Form]:
     """ConvInteger and MatMulInteger: int32 sums."""
     def made(graph: Graph, node: Node) -> Form:
-        x = with_quantisation(graph.operand(node, 0, "x"), None, graph.optional(node, 2))
+        point = graph.optional(node, 2)
+        computed = point is not None and point.data is None and int(np.prod(point.shape)) == 1
+        x = with_quantisation(graph.operand(node, 0, "x"), None, None if computed else point)
         w = with_quantisation(graph.operand(node, 1, "weights"), None, graph.optional(node, 3), -1 if op == "MatMul" else 0)
-        return Form(op, x, w, None, graph.tensors[node.outputs[0]], node.attributes, (0, 1))
+        return Form(op, x, w, None, graph.tensors[node.outputs[0]], node.attributes, (0, 1),
+                    point=2 if computed else None)
     return made
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from ...golden.requantise import Requantise
 from ..errors import Refusal
 from ..graph import Graph, Node, Tensor
 from ..layers import fully_connected, points_of, shifted
-from ..operations import AveragePool, Convolution, DeviceOperation, MaximumPool, Sum
+from ..operations import AveragePool, Convolution, DeviceOperation, FullyConnected, MaximumPool, Sum
 from ..quantised import Bytes, as_bytes, constant, narrowed
 from ..requantisation import most_sum, requantisation
 from .forms import Form, form_of
@@ -28,7 +29,11 @@ def lowered(graph: Graph, node: Node) -> DeviceOperation:
     form = form_of(graph, node)
     if form.op not in _LOWERINGS:
         raise Refusal(f"{form.op} is no operation of the device")
-    return _LOWERINGS[form.op](form)
+    operation = _LOWERINGS[form.op](form)
+    if form.point is None:
+        return operation
+    assert isinstance(operation, (Convolution, FullyConnected))
+    return replace(operation, operands=(*operation.operands, form.point), point_computed=True)
 
 
 def _filters(form: Form, axis: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

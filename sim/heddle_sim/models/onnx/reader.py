@@ -14,6 +14,7 @@ from ...arguments import plain_array
 from ..errors import ModelError
 from ..graph import Graph, Node, Tensor
 from ..packages import needed
+from .calibration import calibrated
 from .sessions import all_values
 
 __all__ = ["MOST_BYTES", "OnnxFile", "Shapes", "read_onnx"]
@@ -31,7 +32,8 @@ class OnnxFile:
     protos: dict[str, Any]
 
 
-def read_onnx(path: Path, shapes: Shapes | None = None, constants: Mapping[str, np.ndarray] | None = None) -> OnnxFile:
+def read_onnx(path: Path, shapes: Shapes | None = None, constants: Mapping[str, np.ndarray] | None = None,
+              calibrate: Mapping[str, np.ndarray] | None = None) -> OnnxFile:
     """``OnnxFile`` of a file.
 
     Parameters
@@ -42,6 +44,8 @@ def read_onnx(path: Path, shapes: Shapes | None = None, constants: Mapping[str, 
         Lengths of symbolic dimensions by their names, or shapes of inputs by theirs.
     constants : dict of str to array
         Inputs that always have these elements, such as weights.
+    calibrate : dict of str to array
+        Samples of the inputs of a float network, which is quantised for their ranges.
 
     Raises ``ModelError`` for what is no such file, is too large or has dimensions that stay open, ``MissingPackage`` without ``onnx``.
     """
@@ -52,6 +56,8 @@ def read_onnx(path: Path, shapes: Shapes | None = None, constants: Mapping[str, 
     model = _parsed(onnx, path)
     _fix(onnx, model, dict(constants or {}))
     _bind(path, model, dict(shapes or {}))
+    if calibrate:
+        model = calibrated(model, calibrate, str(path))
     try:
         onnx.checker.check_model(model)
         if model.functions:

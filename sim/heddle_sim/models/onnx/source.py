@@ -21,14 +21,15 @@ __all__ = ["OnnxSource"]
 class OnnxSource(Source):
     """Graph and operators of an ONNX file; nodes of the host run in onnxruntime, which is also the reference.
 
-    ``path``: of the file; ``shapes`` and ``constants``: see ``read_onnx``. Raises ``ModelError`` for a file that holds no network that can
-    be run.
+    ``path``: of the file; ``shapes``, ``constants`` and ``calibrate``: see ``read_onnx``. Raises ``ModelError`` for a file that holds no
+    network that can be run.
     """
 
     reference_name = "onnxruntime without optimisations"
 
-    def __init__(self, path: Path, shapes: Shapes | None = None, constants: Mapping[str, np.ndarray] | None = None) -> None:
-        file = read_onnx(path, shapes, constants)
+    def __init__(self, path: Path, shapes: Shapes | None = None, constants: Mapping[str, np.ndarray] | None = None,
+                 calibrate: Mapping[str, np.ndarray] | None = None) -> None:
+        file = read_onnx(path, shapes, constants, calibrate)
         self.path, self._model = path, file.model
         self.graph, self._members = folded(file.graph, file.protos)
         self._sessions: dict[str, NodeSession] = {}

@@ -1,0 +1,98 @@
+"""Quantisation of float networks after training, from inputs that are typical of them."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from heddle.errors import UsageError
+
+from ...arguments import plain_array
+from ..errors import ModelError
+from ..packages import needed
+
+__all__ = ["calibrated"]
+
+_OPERATORS = ["Conv", "MatMul", "Gemm", "Add", "AveragePool", "GlobalAveragePool", "MaxPool", "Relu", "Clip", "Reshape", "Flatten",
+              "Transpose", "Squeeze", "Unsqueeze"]
+_LEAST_OPSET = 13       # with scales for each filter
+
+
+def calibrated(model: Any, samples: Mapping[str, np.ndarray], what: str) -> Any:
+    """The model with QDQ forms: int8 activations, int8 filters with a scale each, ranges those of ``samples``.
+
+    Parameters
+    ----------
+    model : onnx.ModelProto
+        With bound dimensions.
+    samples : dict of str to array
+        Of each input: one sample of its shape, or several along an axis in front of it.
+    what : str
+        Name of the model in messages.
+
+    Raises ``ValueError`` for samples that do not fit, ``ModelError`` where onnxruntime cannot quantise the network.
+    """
+    onnx, quantisation = needed("onnx", "an ONNX file"), needed("onnxruntime.quantization", "calibration")
+    if any(node.op_type in ("QuantizeLinear", "QLinearConv", "QLinearMatMul") for node in model.graph.node):
+        raise UsageError(f"calibrate must be none for a network that is quantised, as {what} is")
+    reader = _reader(quantisation, _feeds(model, samples))
+    try:
+        if max((item.version for item in model.opset_import if item.domain in ("", "ai.onnx")), default=0) < _LEAST_OPSET:
+            model = onnx.version_converter.convert_version(model, _LEAST_OPSET)
+        with tempfile.TemporaryDirectory() as folder, _quiet():
+            path = Path(folder) / "quantised.onnx"
+            quantisation.quantize_static(model, str(path), reader, quant_format=quantisation.QuantFormat.QDQ, per_channel=True,
+                                         op_types_to_quantize=_OPERATORS, activation_type=quantisation.QuantType.QInt8,
+                                         weight_type=quantisation.QuantType.QInt8)
+            return onnx.load(str(path))
+    except Exception as error:      # of several packages, without a common class
+        raise ModelError(f"{what} must be a network that onnxruntime quantises: {' '.join(str(error).split())}") from None
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the advice that onnxruntime's quantisation logs."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
+def _feeds(model: Any, samples: Mapping[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
+    """Inputs of each run."""
+    constants = {tensor.name for tensor in model.graph.initializer}
+    shapes = {value.name: tuple(dimension.dim_value for dimension in value.type.tensor_type.shape.dim)
+              for value in model.graph.input if value.name not in constants}
+    if len(shapes) == 1 and set(samples) == {""}:       # the only one needs no name
+        samples = {next(iter(shapes)): samples[""]}
+    if set(samples) != set(shapes):
+        raise UsageError(f"calibrate must have samples of {', '.join(shapes)}, not of {', '.join(samples) or 'none'}")
+    stacks = {}
+    for name, shape in shapes.items():
+        array = plain_array(f"calibrate {name}", samples[name])
+        stack = array[None] if array.shape == shape else array
+        if stack.shape[1:] != shape or not len(stack):
+            raise UsageError(f"calibrate {name} must have shape {shape}, or more of them along a first axis, not {array.shape}")
+        stacks[name] = stack
+    if len({len(stack) for stack in stacks.values()}) != 1:
+        raise UsageError(f"calibrate must have equally many samples of all inputs, not {[len(stack) for stack in stacks.values()]}")
+    return [dict(zip(stacks, parts)) for parts in zip(*stacks.values())]
+
+
+def _reader(quantisation: Any, feeds: list[dict[str, np.ndarray]]) -> Any:
+    """What onnxruntime asks for inputs, one after the other."""
+    class Reader(quantisation.CalibrationDataReader):
+        def __init__(self) -> None:
+            self.left = list(feeds)
+
+        def get_next(self) -> dict[str, np.ndarray] | None:
+            return self.left.pop(0) if self.left else None
+
+    return Reader()
