@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from heddle.config import Config
 
+from .candidates import candidates
 from .errors import Refusal
 from .graph import Graph, Node, Tensor
 from .operations import DeviceOperation
@@ -47,11 +48,18 @@ def placed_nodes(cfg: Config, source: Source, memory_bytes: int) -> list[PlacedN
 
 def _placed(rehearsal: Rehearsal, source: Source, node: Node) -> PlacedNode:
     try:
-        operation = source.lowered(node)
-        stats = rehearsal.check(operation, [_activation(source.graph, node, index) for index in operation.operands])
+        lowered = source.lowered(node)
     except Refusal as error:
         return PlacedNode(node, "host", f"{error}.")
-    return PlacedNode(node, "device", f"Runs as Device.{operation.method}.", operation, stats.macs)
+    why = ""
+    for operation in candidates(lowered):
+        try:
+            stats = rehearsal.check(operation, [_activation(source.graph, node, index) for index in operation.operands])
+        except Refusal as error:
+            why = f"{error}."
+        else:
+            return PlacedNode(node, "device", f"Runs as Device.{operation.method}.", operation, stats.macs)
+    return PlacedNode(node, "host", why)
 
 
 def _activation(graph: Graph, node: Node, index: int) -> Tensor:

@@ -55,6 +55,9 @@ def test_how_many_are_there(record_property):
 @pytest.mark.parametrize("name", KNOWN)
 def test_classes_equal_the_reference(name, device, record_property):
     with load_model(path_of(name), device) as model:
-        same = sum(compared(model, random_inputs(model, seed)).same_class for seed in range(INPUTS))
+        (output,), same = model.graph.outputs, 0
+        for seed in range(INPUTS):
+            inputs = random_inputs(model, seed)
+            same += int(model.run(inputs).outputs[output].argmax() == model.source.reference(inputs)[output].argmax())
     record_property("ran", f"{name}: the same class for {same} of {INPUTS} inputs")
     assert same >= 0.99 * INPUTS

@@ -168,3 +168,53 @@ def test_open_dimensions(tmp_path, shapes, says):
     with pytest.raises(ValueError) as failure:
         load_model(qdq_network(tmp_path / "a.onnx", I8), shapes=shapes)
     assert says in str(failure.value)
+
+
+def float_network(path):
+    """x → Conv → Relu → Conv of groups, added to what it was made of → GlobalAveragePool → Flatten → Gemm → Softmax, in float32."""
+    rng = np.random.default_rng(8)
+    constants = {name: rng.standard_normal(shape).astype(F32) for name, shape in
+                 (("w", (8, 3, 3, 3)), ("b", (8,)), ("v", (8, 1, 3, 3)), ("u", (5, 8)), ("c", (5,)))}
+    nodes = [make_node("Conv", ["x", "w", "b"], ["1"], pads=[1] * 4, strides=[2, 2]), make_node("Relu", ["1"], ["2"]),
+             make_node("Conv", ["2", "v"], ["3"], pads=[1] * 4, group=8), make_node("Add", ["3", "2"], ["4"]),
+             make_node("GlobalAveragePool", ["4"], ["5"]), make_node("Flatten", ["5"], ["6"]),
+             make_node("Gemm", ["6", "u", "c"], ["7"], transB=1), make_node("Softmax", ["7"], ["y"])]
+    return write_onnx(path, nodes, {"x": (F32, (1, 3, 8, 8))}, {"y": (F32, (1, 5))}, constants)
+
+
+def test_float_networks_are_quantised_from_samples(tmp_path, device):
+    """Its operators run on the device then, near the float network."""
+    path, samples = float_network(tmp_path / "a.onnx"), random_of(F32, (16, 1, 3, 8, 8), 5)
+    with load_model(path, device) as floats, load_model(path, device, calibrate={"x": samples}) as quantised:
+        assert {placed.where for placed in floats.placement} == {"host"}
+        on_device = [placed.node.op for placed in quantised.placement if placed.where == "device"]
+        assert on_device == ["Conv", "Conv", "Add", "GlobalAveragePool", "Gemm"]
+        found = compared(quantised, samples[0])
+        near = floats.run(samples[0]).outputs["y"]
+    assert max(one.most for node, one in zip(quantised.placement, found.nodes) if node.where == "device") <= 1
+    assert np.abs(found.result.outputs["y"] - near).max() < 0.1
+
+
+@pytest.mark.parametrize("samples, says", [
+    ({"z": np.zeros((1, 3, 8, 8), F32)}, "calibrate must have samples of x, not of z"),
+    ({"x": np.zeros((3, 8, 8), F32)}, "calibrate x must have shape (1, 3, 8, 8), or more of them along a first axis, not (3, 8, 8)"),
+])
+def test_samples_that_do_not_fit(tmp_path, samples, says):
+    with pytest.raises(ValueError) as failure:
+        load_model(float_network(tmp_path / "a.onnx"), calibrate=samples)
+    assert str(failure.value) == says
+
+
+def test_quantised_networks_take_no_samples(tmp_path):
+    with pytest.raises(ValueError, match="calibrate must be none for a network that is quantised"):
+        load_model(qdq_network(tmp_path / "a.onnx", I8), shapes={"N": 1}, calibrate={"x": np.zeros((1, 3, 8, 8), I8)})
+
+
+def test_zero_points_that_are_computed(tmp_path, device):
+    """As networks with dynamic quantisation have them: int32 sums, bit for bit."""
+    constants = {"b": random_of(I8, (20, 6)), "w": random_of(I8, (4, 3, 3, 3))}
+    nodes = [make_node("DynamicQuantizeLinear", ["f"], ["q", "s", "z"]), make_node("MatMulInteger", ["q", "b", "z"], ["y"]),
+             make_node("DynamicQuantizeLinear", ["g"], ["r", "t", "u"]), make_node("ConvInteger", ["r", "w", "u"], ["v"], pads=[1] * 4)]
+    path = write_onnx(tmp_path / "a.onnx", nodes, {"f": (F32, (5, 20)), "g": (F32, (1, 3, 6, 6))},
+                      {"y": (I32, (5, 6)), "v": (I32, (1, 4, 6, 6))}, constants)
+    check(path, device, ["host", "device"] * 2, most=0)

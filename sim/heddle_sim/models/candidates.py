@@ -1,0 +1,33 @@
+"""Ways to run an operation on the device, the one that is expected to be the fastest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from .block_sum import BlockSum
+from .operations import Convolution, DeviceOperation, FullyConnected, Sum, Window
+
+__all__ = ["candidates"]
+
+_FEW_ROWS = 32          # of a product: fewer leave most columns of a tile of ``Device.linear`` empty
+
+
+def candidates(operation: DeviceOperation) -> Iterator[DeviceOperation]:
+    """Operations with the same result, or for sums one that differs by at most 1. The last one is ``operation`` itself."""
+    if isinstance(operation, Sum) and (blocks := BlockSum.of_sum(operation)):
+        yield blocks
+    if isinstance(operation, FullyConnected) and (pixels := _as_convolution(operation)):
+        yield pixels
+    yield operation
+
+
+def _as_convolution(product: FullyConnected) -> Convolution | None:
+    """A product of few rows as a convolution with filters of one pixel; rows are pixels, filters lie in the lanes."""
+    outputs, inputs = product.w.shape
+    rows = prod(product.shape) // outputs
+    if rows > _FEW_ROWS or product.point_computed:
+        return None
+    window = Window((1, 1), ((0, 0), (0, 0)), "NHWC", (1, 1), (1, 1))
+    return Convolution(product.shape, product.w.reshape(outputs, inputs, 1, 1), product.bias, window, requantise=product.requantise,
+                       images=(1, rows, 1, inputs))
