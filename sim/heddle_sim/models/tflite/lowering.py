@@ -62,6 +62,19 @@ def _spec(x: Bytes, y: Bytes, scales: np.ndarray, node: Node, sums: np.ndarray) 
     return requantisation(x.scale * scales / y.scale, y.zero_point, y.dtype, bounds, sums)
 
 
+def _rounded(bias: np.ndarray, spec: Requantise) -> np.ndarray:
+    """Biases with which results of convolutions are nearest to TFLite's, which rounds twice: the product to a multiple of 2**-s, from one
+    to two times the factor, then that to the result.
+
+    So results that are not negative before their zero point round up from 2**-(s + 1) below a half on. One more in the sums, which is
+    between one and two of these, comes nearer to that than none. Results that may be negative round the other way there, and have none.
+    """
+    if spec.bounds[0] < spec.zero_point:
+        return bias
+    factors = np.asarray(spec.multiplier) / 2.0 ** int(spec.shift)
+    return np.where((factors < 0.5) & (bias < np.iinfo(np.int32).max), bias + 1, bias).astype(np.int32)
+
+
 def _convolution(graph: Graph, node: Node) -> DeviceOperation:
     """CONV_2D: filters (filters, rows, columns, channels / groups)."""
     x, y = _ends(graph, node)
@@ -90,8 +103,8 @@ def _windowed(graph: Graph, node: Node, x: Bytes, y: Bytes, w: np.ndarray, scale
     strides, dilations = per_axis(attributes, "stride_h", "stride_w"), per_axis(attributes, "dilation_h_factor", "dilation_w_factor")
     bias, w = _bias(graph, node, len(w)), np.ascontiguousarray(w)
     window = Window(strides, pairs_of(attributes, x.shape[1:3], kernel, strides, dilations), _LAYOUT, kernel, dilations)
-    return Convolution(y.shape, w, bias, window, group, x.zero_point, points_of(points),
-                       _spec(x, y, scales, node, most_sum(shifted(w, points), bias)))
+    spec = _spec(x, y, scales, node, most_sum(shifted(w, points), bias))
+    return Convolution(y.shape, w, _rounded(bias, spec), window, group, x.zero_point, points_of(points), spec)
 
 
 def _fully_connected(graph: Graph, node: Node) -> DeviceOperation:
