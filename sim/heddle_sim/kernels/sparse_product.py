@@ -6,6 +6,7 @@ of B come before, through slots where the sums will be. Sizes and addresses are 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -179,15 +180,25 @@ class SparseProductKernel(Kernel):
 
     def _parts(self, panel: Panel) -> list[Part]:
         plans, chunks = self._plans(panel), self._chunks(panel)
-        cuts = [[(chunks, plans)]] if not self.problem.resident else [[(chunks, [[] for _ in plans]), ([], plans)]]
-        most = max(map(len, plans))
-        cuts += [[(chunks if not first else [], [blocks[first:first + size] for blocks in plans]) for first in range(0, most, size)]
-                 for size in (-(-most // count) for count in (2, 4, 8, 16, 32, 64))]
-        for cut in cuts:
-            parts = [Part(panel, of_part, blocks) for of_part, blocks in cut]
-            if all(self._text(part).instructions <= self.cfg.instruction_words for part in parts):
+        whole = Part(panel, chunks, plans)
+        if self._fits(whole) and not self.problem.resident:
+            return [whole]
+        nothing: list[list[Block]] = [[] for _ in plans]
+        return [*self._cut(len(chunks), lambda first, last: Part(panel, chunks[first:last], nothing)),
+                *self._cut(max(map(len, plans)), lambda first, last: Part(panel, [], [blocks[first:last] for blocks in plans]))]
+
+    def _cut(self, count: int, make: Callable[[int, int], Part]) -> list[Part]:
+        """``make(first, last)`` of consecutive ranges of ``count`` items, as few as fit the instruction memory."""
+        size = max(count, 1)
+        while size:
+            parts = [make(first, first + size) for first in range(0, count, size)]
+            if all(map(self._fits, parts)):
                 return parts
+            size //= 2
         raise Unfit("instruction_words")
+
+    def _fits(self, part: Part) -> bool:
+        return self._text(part).instructions <= self.cfg.instruction_words
 
     def _plans(self, panel: Panel) -> list[list[Block]]:
         """Blocks of each core, in order."""

@@ -86,6 +86,17 @@ def test_shapes(m, k, n, device, seed):
     np.testing.assert_array_equal(device.spmm(sp.csr_array(a), b)[0], product(a, b))
 
 
+@pytest.mark.parametrize("shape, density", [((379, 2483, 16), 0.002), ((1500, 300, 40), 0.02)])
+def test_programs_longer_than_the_instruction_memory(shape, density, golden, seed):
+    """Many runs of rows of B that are met, and many blocks: the panel, or blocks, take several programs."""
+    m, k, n = shape
+    rng = np.random.default_rng(seed)
+    a, b = operand(rng, (m, k)) * (rng.random((m, k)) < density), operand(rng, (k, n))
+    with Device(golden.cfg.replace(instruction_words=512), "golden", memory_bytes=MEMORY) as device:
+        for resident in (False, True):
+            np.testing.assert_array_equal(device.spmm(sp.csr_array(a), b, resident=resident)[0], product(a, b))
+
+
 @pytest.mark.parametrize("tile", [16, 32])
 def test_tiles(tile, device, seed):
     rng = np.random.default_rng(seed)
