@@ -68,7 +68,7 @@ def test_hardware_and_software_agree(cfg):
     simulator.add_testbench(bench)
     simulator.run()
     present = {"tensors": cfg.tensors, "recurrent": cfg.rnn, "offset_memory": cfg.compiled_offsets > 0,
-               "gather": cfg.gather_offsets}
+               "gather": cfg.gather_offsets, "sparse": cfg.sparse}
     for opcode, checks in CHECKS.items():
         without = bool(checks) and not present.get(checks[0].rule, True)        # nothing else is looked at
         for check in checks[:1] if without else checks:

@@ -41,8 +41,8 @@ def cells(component, kind):
 def test_taps_cost_no_adder(config):
     """A lane has the adders of a tree and one of its accumulator, with and without taps, and its multipliers [S3.4]."""
     cfg = CONFIGS[config]
-    for rnn in (False, True):
-        lane = PE(cfg.replace(rnn=rnn))
+    for engines in ({"rnn": False, "sparse": False}, {"sparse": False}, {"sparse": cfg.thread_slots == 8}):
+        lane = PE(cfg.replace(**engines))
         assert cells(lane, "$add") == cfg.dot - 1 + 1
         assert cells(lane, "$mul") == cfg.dot
 

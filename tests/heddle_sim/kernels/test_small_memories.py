@@ -158,6 +158,7 @@ def test_overlapping_areas_and_missing_registers_are_seen():
     ("transpose", "mm8.t1.sa.sb r0, ur0:rf256:0, r256", r"transpose must be true .*base"),
     ("tensors", "prefetch_block ur0, 0", r"tensors must be true .*base"),
     ("rnn", "rnn ur0", r"rnn must be true .*base"),
+    ("sparse", "sparse ur0", r"sparse must be true .*base"),
     ("copy_within", "copy_block.shared.shared ur0, ur1, 1", r"copy_within must be true .*base"),
     ("copy_swizzles", "copy_block.shared.global.128B ur0, ur1, 1", r"copy_swizzles must be true .*base"),
     ("copy_swizzles", "segment.shared.b8.d1.128B ur1, 0", r"copy_swizzles must be true .*base"),
@@ -165,7 +166,7 @@ def test_overlapping_areas_and_missing_registers_are_seen():
     ("multicast", "copy_block.shared.global.multicast ur0, ur1, 1, ur2, b0", r"multicast must be true"),
 ])
 def test_a_feature_that_is_missing_is_named_with_the_presets_that_have_it(lacks, text, message):
-    cfg = load_config("base").replace(name="lacking", **{lacks: False})
+    cfg = load_config("base").replace(name="lacking", **{"sparse": False, lacks: False})
     with Device(cfg, "golden", memory_bytes=1 << 16) as device, pytest.raises(DeviceError, match=message) as raised:
         device.run(f"segment.shared.b8.d1 ur0, 0\n{text}\nhalt")
     assert raised.value.code is ErrorCode.UNSUPPORTED

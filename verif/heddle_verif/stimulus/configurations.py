@@ -10,6 +10,8 @@ __all__ = ["pairs_of", "possible_pairs", "random_configurations"]
 
 _TRIALS = 30            # settings of the booleans of which the one with the most new pairs is taken
 _WITH_ALL = {"cores": 2, "l2_kib": 64, "compiled_offsets": 64}      # numbers with which every boolean may be true
+_ASK_FOR_SLOTS = ("sparse", "gather_offsets", "output_stage")        # every eighth configuration has none of them
+_OF_SPARSE = {"thread_slots": 8, "shared_writes": 8}
 # Values of the numbers. Each is used before one comes again.
 _VALUES = {
     "threads": (8, 16, 32, 64), "dot": (4, 8, 16), "shared_memory_kib": (4, 8, 16, 32, 64, 128), "factor_words": (32, 64, 128, 256, 512),
@@ -55,12 +57,19 @@ class _Numbers:
         self._rng, self._values = rng, values
         self._left = {name: [] for name in values}
 
-    def draw(self):
+    def draw(self, fixed, least):
+        """A value of each number but ``fixed``, of those that are left. Of a number in ``least`` it is at least that; where that is 0 the
+        smallest that is left most often, which other configurations cannot have.
+        """
         chosen = {}
         for name, values in self._values.items():
-            if not self._left[name]:
-                self._left[name] = [values[index] for index in self._rng.permutation(len(values))]
-            chosen[name] = self._left[name].pop()
+            left = self._left[name]
+            if name not in fixed:
+                if not any(value >= least.get(name, value) for value in left):
+                    left += [values[index] for index in self._rng.permutation(len(values))]
+                fitting = [value for value in left if value >= least.get(name, value)]
+                chosen[name] = max(sorted(fitting), key=left.count) if least.get(name) == 0 else fitting[-1]
+                left.remove(chosen[name])
         return chosen
 
 
@@ -75,6 +84,8 @@ def _settings(rng):
 def _fitted(rng, numbers, flags):
     """The numbers changed as little as the rules demand."""
     changed = numbers | {}
+    if flags["sparse"]:
+        changed |= _OF_SPARSE
     if flags["multicast"]:
         changed["cores"] = max(2, changed["cores"])
     if flags["reductions"]:
@@ -86,8 +97,6 @@ def _fitted(rng, numbers, flags):
     if flags["output_stage"]:
         changed["thread_slots"] = max(4, changed["thread_slots"] if changed["threads"] == 8 else min(8, changed["thread_slots"]))
         changed["thread_multipliers"] = max(changed["thread_multipliers"], min(changed["thread_slots"], changed["threads"]))
-    if flags["sparse"]:
-        changed |= {"threads": max(8, changed["threads"]), "thread_slots": 8, "shared_writes": 8}
     if flags["gather_offsets"]:
         changed["compiled_offsets"], changed["thread_slots"] = 64, max(4, changed["thread_slots"])
     if changed["l2_kib"]:
@@ -104,10 +113,14 @@ def random_configurations(seed, count=40, *, small=False):
     rng = np.random.default_rng([seed, int(small)])
     numbers, missing, found = _Numbers(rng, _VALUES | (_SMALL if small else {})), possible_pairs(), []
     while len(found) < count:
-        trials = [_settings(rng) | ({"multicast": False} if small and len(found) % 4 else {}) for _ in range(_TRIALS)]
+        held = {"multicast": False} if small and len(found) % 4 else {}
+        held |= dict.fromkeys(_ASK_FOR_SLOTS, False) if len(found) % 8 == 7 else {}
+        trials = [_settings(rng) | held for _ in range(_TRIALS)]
         flags = max(trials, key=lambda flags: len(missing & set(itertools.combinations(flags.items(), 2))))
         kind = "small" if small else "random"
-        cfg = Config(name=f"{kind}_{seed}_{len(found)}", **_fitted(rng, numbers.draw(), flags), **flags)
+        least = {"thread_slots": 4 if flags["output_stage"] or flags["gather_offsets"] else 0}
+        drawn = numbers.draw(_OF_SPARSE if flags["sparse"] else {}, least)
+        cfg = Config(name=f"{kind}_{seed}_{len(found)}", **_fitted(rng, drawn, flags), **flags)
         missing -= pairs_of(cfg)
         found.append(cfg)
     return found

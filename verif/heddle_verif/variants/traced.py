@@ -47,14 +47,15 @@ CLASSES = {
     "fetch_words": int, "fetch_slots": int, "piece_slots": int, "thread_slots": int, "tail_lanes": int, "vector_lanes": int,
     "slot_multipliers": int, "thread_multipliers": int, "lane_slices": int, "register_read_latency": int, "rnn_contexts": _few,
     "shared_requests": int, "front_end_slices": int, "tmau_slices": int,
-    "compiled_offsets": bool, "byte_entries": bool, "matrix_queue": _is_two, "thread_queue": _is_two, "copy_queue": _is_two,
+    "sparse_pairs": int, "compiled_offsets": bool, "byte_entries": bool,
+    "matrix_queue": _is_two, "thread_queue": _is_two, "copy_queue": _is_two,
 }
 # Integers that only say how many bits, rows or items there are.
 SIZES = {
     "thread_bits", "factor_words", "factor_address_bits", "factor_registers", "registers", "word_index_bits", "instruction_words",
     "program_counter_bits", "shared_memory_kib", "shared_bytes", "shared_rows", "shared_address_bits", "row_bits", "axi_address_bits",
     "axi_id_bits", "tag_bits", "transfer_blocks", "bank_patience", "rnn_elements", "rnn_records", "rnn_tap_registers", "engine_sum_latency",
-    "offset_words",
+    "offset_words", "sparse_columns", "sparse_rows",
 }
 
 

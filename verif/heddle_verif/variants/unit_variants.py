@@ -27,6 +27,7 @@ from heddle.top import Top
 
 from ..duts.control_system import ControlSystem
 from ..duts.engine_system import EngineSystem
+from ..duts.sparse_system import SparseSystem
 from .traced import kind, parts_of, read_while_elaborated, structure
 
 __all__ = ["PRESETS", "PROVED", "SCALED", "UNITS", "Unit", "missing_variants", "scaled", "units_without_bench"]
@@ -84,7 +85,8 @@ UNITS = {
                         night="profile=(banks|operations)|repeats|every_merge|first_step|errors", quick={"base": "repeats"}),
     "compiled_offsets": Unit(make=MatrixUnit, bench="matrix_offsets", configurations=_scaled("tiny", "base", "large", "quad"),
                              has=lambda cfg: cfg.compiled_offsets > 0, simulator="verilator"),
-    "pe": Unit(make=PE, bench="pe", configurations=_scaled("tiny", "base", "large", "quad", "resident64", "small", "small_all")),
+    "pe": Unit(make=PE, bench="pe",
+               configurations=_scaled("tiny", "base", "large", "quad", "resident64", "recurrent64", "small", "small_all")),
     "thread_unit": Unit(make=ThreadUnit, bench="thread", configurations=SCALED, simulator="verilator"),
     "shared_lsu": Unit(make=SharedLsu, bench="shared_lsu",
                        configurations=_scaled("tiny", "base", "resident64", "recurrent64", "small")),
@@ -94,7 +96,8 @@ UNITS = {
                           parameters=lambda cfg: {"legal": 100, "illegal": 30}, has=lambda cfg: cfg.tensors, simulator="verilator"),
     "local_dma": Unit(make=Tmau, bench="local_dma", configurations=_scaled("tiny", "base", "large", "quad", "small_all"),
                           parameters=lambda cfg: {"rounds": 1}, has=lambda cfg: cfg.copy_within, simulator="verilator"),
-    "shared_memory": Unit(make=_shared_memory, bench="shared_memory", configurations=_scaled("tiny", "resident64", "small", "small_all"),
+    "shared_memory": Unit(make=_shared_memory, bench="shared_memory",
+                          configurations=_scaled("tiny", "resident64", "recurrent64", "small", "small_all"),
                           parameters=lambda cfg: {"readers": 3 + cfg.rnn + cfg.sparse, "writers": 2 + cfg.rnn + cfg.sparse}),
     "barriers": Unit(make=Barriers, bench="barriers", configurations=_scaled("tiny", "quad")),
     "arbiter": Unit(make=GlobalArbiter, bench="arbiter", configurations=_scaled("tiny", "base", "small", "small_all")),
@@ -110,6 +113,8 @@ UNITS = {
                          has=lambda cfg: cfg.rnn, simulator="verilator"),
     "tail": Unit(make=Tail, bench="rnn_tail", configurations=_scaled("tiny", "base", "small_all"),
                  parameters=lambda cfg: {"tables": 3, "jobs": 11}, has=lambda cfg: cfg.rnn),
+    "sparse_engine": Unit(make=SparseSystem, bench="sparse_engine", has=lambda cfg: cfg.sparse, simulator="verilator",
+                          configurations={name: SCALED[name].replace(shared_memory_kib=128) for name in ("tiny", "base", "large")}),
     "control": Unit(make=ControlSystem, bench="control",
                     configurations=_scaled("tiny", "base", "large", "quad", "resident64", "small", "small_all")),
 }
@@ -127,7 +132,7 @@ def units_without_bench(cfg):
     benched, whole = {Core}, SCALED["quad"]
     for unit in UNITS.values():
         made = unit.make(cfg if unit.has(cfg) else whole)
-        benched |= {type(made)} | (parts_of(made) if isinstance(made, ControlSystem | EngineSystem) else set())
+        benched |= {type(made)} | (parts_of(made) if isinstance(made, ControlSystem | EngineSystem | SparseSystem) else set())
     return (parts_of(Top(cfg)) | parts_of(Core(cfg))) - benched
 
 
