@@ -122,7 +122,7 @@ def test_recurrent_layers(tmp_path, op, gates, count):
     nodes = [make_node(op, ["x", "W", "R", "B"], ["", "h"], hidden_size=8)]
     path = write_onnx(tmp_path / "a.onnx", nodes, {"x": (F32, (6, 1, 5))}, {"h": (F32, (1, 1, 8))}, constants)
     for engine in (True, False):
-        with Device(load_config("base").replace(rnn=engine), "golden", memory_bytes=1 << 20) as device:
+        with Device(load_config("base").replace(rnn=engine, sparse=engine), "golden", memory_bytes=1 << 20) as device:
             check(path, device, ["device" if engine else "host"], most=0.05 if engine else 0)
 
 
