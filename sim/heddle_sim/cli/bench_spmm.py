@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from heddle.config import Config
-from heddle.errors import UsageError
 
 from ..golden.sparse import spmm
 from ..sparse.bound import product_bound, resident_bound
@@ -48,8 +47,6 @@ def spmm_rows(device: Device, matrices: dict[str, Compressed], columns: int, opt
     ``utilization``: multiply-accumulates of non-zeros by those of all multipliers in the cycles; ``bound``: what memory leaves of it at
     most. ``halves``: steps with one non-zero where a step has room for two.
     """
-    if columns < 1:
-        raise UsageError(f"columns must be at least 1, not {columns}")
     rows = []
     for name, matrix in matrices.items():
         rows.append(_row(device, name, matrix, columns, options))
@@ -60,16 +57,16 @@ def spmm_rows(device: Device, matrices: dict[str, Compressed], columns: int, opt
 def _row(device: Device, name: str, a: Compressed, columns: int, options: argparse.Namespace) -> dict[str, Any]:
     cfg = device.cfg
     b = np.random.default_rng(options.seed).integers(-128, 128, (a.shape[1], columns), np.int8)
-    c, stats = device.spmm(DCSR.of(a), b, order=options.order, resident=options.resident)
+    operand = DCSR.of(a)
+    c, stats = device.spmm(operand, b, order=options.order, resident=options.resident)
     if not options.no_check:
-        check_result("results", c, spmm(DCSR.of(a), b), "numpy", f"{name} seed={options.seed}")
+        check_result("results", c, spmm(operand, b), "numpy", f"{name} seed={options.seed}")
     bound = resident_bound(cfg, a, columns) if options.resident else product_bound(cfg, a, columns)
     row = {"matrix": name, "m": a.shape[0], "k": a.shape[1], "n": columns, "non_zeros": a.elements, "sparsity": round(1 - a.density, 4),
            "resident": options.resident, "seed": options.seed, "simulator": device.simulator}
-    cycles = stats.cycles
-    share = a.elements * columns / (cycles * cfg.peak_macs_per_cycle) if cycles else None
+    share = stats.utilization
     return row | {
-        "cycles": cycles, "utilization": share, "bound": round(bound.share, 4), "bound_by": bound.bound_by,
+        "cycles": stats.cycles, "utilization": share, "bound": round(bound.share, 4), "bound_by": bound.bound_by,
         "of_bound": share / bound.share if share is not None and bound.share else None,
         **{name.removeprefix("sparse_"): stats.counters.get(name) for name in ("sparse_steps", "sparse_halves", "sparse_loads",
                                                                                "sparse_waits")},

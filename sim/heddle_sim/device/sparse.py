@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from heddle.constants import BANK_BYTES
-from heddle.errors import UsageError, UsageTypeError
+from heddle.errors import UsageError
 
 from ..arguments import check_choice, check_flag, check_integer
 from ..kernels.planner import plan
 from ..kernels.sparse_product import SparseOperands, SparseProductKernel, SparseProductProblem
 from ..sparse.checks import LARGEST
 from ..sparse.compressed import Compressed
-from ..sparse.formats import check_dense, compress, compress_transposed, is_sparse
+from ..sparse.formats import product_operands
 from ..sparse.orders import ORDERS
 from .execution import execute
 from .host import Host
@@ -41,22 +41,13 @@ class _Schedule(NamedTuple):
 
 def spmm(device: Host, a: Any, b: Any, *, tile: int | None, order: str, dynamic: bool, resident: bool) -> tuple[np.ndarray, Stats]:
     """``(c, stats)`` of ``Device.spmm``."""
-    if not (is_sparse(a) or is_sparse(b)):
-        raise UsageTypeError("a or b must be sparse (scipy.sparse, DCSR, DCSC), not two arrays: matmul multiplies these")
     schedule = _Schedule(None if tile is None else check_integer("tile", tile, BANK_BYTES, LARGEST),
                          check_choice("order", order, SPMM_ORDERS), check_flag("dynamic", dynamic), check_flag("resident", resident))
-    turned = not is_sparse(a)
-    if turned:
-        left, right = compress_transposed("b", b), np.ascontiguousarray(check_dense("a", a).T)
-        shapes = right.shape[::-1], left.shape[::-1]
-    else:
-        left, right = compress("a", a), compress("b", b).dense() if is_sparse(b) else check_dense("b", b)
-        shapes = left.shape, right.shape
-    if shapes[0][1] != shapes[1][0]:
-        raise UsageError(f"b must have {shapes[0][1]} rows, as a has columns, not {shapes[1][0]}")
-    if not left.shape[0] or not right.shape[1]:
-        raise UsageError(f"the product must have at least one row and one column, not shape {(shapes[0][0], shapes[1][1])}")
-    c = np.zeros((left.shape[0], right.shape[1]), np.int64)
+    left, right, turned = product_operands(a, b)
+    shape = left.shape[0], right.shape[1]
+    if 0 in shape:
+        raise UsageError(f"the product must have at least one row and one column, not shape {shape[::-1] if turned else shape}")
+    c = np.zeros(shape, np.int64)
     runs = []
     for values, of_values in _bytes_of(left.data, 2):
         for elements, of_elements in _bytes_of(right, 1):

@@ -7,7 +7,7 @@ from heddle.errors import UsageError, UsageTypeError
 
 from ..arguments import check_flag
 from ..sparse.compressed import Compressed
-from ..sparse.formats import check_dense, compress, compress_transposed, is_sparse, restore
+from ..sparse.formats import check_dense, compress, compress_transposed, is_sparse, product_operands, restore
 
 __all__ = ["sddmm", "sparse_linear_backward", "sparse_linear_forward", "spmm"]
 
@@ -29,15 +29,9 @@ def spmm(a: Any, b: Any) -> np.ndarray:
     int32 array (M, N)
         Sums modulo 2**32.
     """
-    if not (is_sparse(a) or is_sparse(b)):
-        raise UsageTypeError("a or b must be sparse (scipy.sparse, DCSR, DCSC), not two arrays: matmul multiplies these")
-    if is_sparse(a):
-        left, right = compress("a", a), compress("b", b).dense() if is_sparse(b) else check_dense("b", b)
-        _check_inner(left.shape, right.shape)
-        return _product(left, right)
-    dense, turned = check_dense("a", a), compress_transposed("b", b)
-    _check_inner(dense.shape, turned.shape[::-1])
-    return np.ascontiguousarray(_product(turned, dense.T).T)
+    left, right, turned = product_operands(a, b)
+    c = _product(left, right)
+    return np.ascontiguousarray(c.T) if turned else c
 
 
 def _product(a: Compressed, b: np.ndarray) -> np.ndarray:
@@ -47,11 +41,6 @@ def _product(a: Compressed, b: np.ndarray) -> np.ndarray:
     for row, (start, stop) in enumerate(zip(a.indptr[:-1], a.indptr[1:])):
         c[row] = a.data[start:stop].astype(np.int64) @ b[a.indices[start:stop]]
     return c.astype(np.int32)
-
-
-def _check_inner(a: tuple[int, ...], b: tuple[int, ...]) -> None:
-    if a[1] != b[0]:
-        raise UsageError(f"b must have {a[1]} rows, as a has columns, not {b[0]}")
 
 
 def sddmm(a: np.ndarray, b: np.ndarray, mask: Any, transpose: bool = False, pattern: bool = False) -> Any:

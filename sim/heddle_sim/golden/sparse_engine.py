@@ -1,17 +1,13 @@
 """Golden model of the sparse engine: executes a job on numpy arrays, with its checks [S4]."""
 
-from types import SimpleNamespace
-
 import numpy as np
+from amaranth.lib import data
 from heddle.config import Config
-from heddle.constants import BANK_BYTES
+from heddle.constants import BANK_BYTES, ROW_BYTES
 from heddle.isa.error_codes import ErrorCode
 from heddle.isa.sparse_job import ELEMENTS_OF_WORD, INDEX_BYTES, JOB_ALIGNMENT, JOB_BYTES, POINTER_BYTES, SparseKind, sparse_job_layout
 
 __all__ = ["SparseFault", "read_job", "sparse_run"]
-
-ROW_BYTES = 128         # of shared memory
-
 
 class SparseFault(Exception):
     """A job ends with an error of the hardware: ``code`` and ``operand``."""
@@ -21,11 +17,9 @@ class SparseFault(Exception):
         self.code, self.operand = code, operand
 
 
-def read_job(record: np.ndarray) -> SimpleNamespace:
-    """The fields of a job record (uint8 [32]) as integers, ``kind`` as ``SparseKind``."""
-    word = int.from_bytes(record.tobytes(), "little")
-    fields = {name: word >> field.offset & (1 << field.width) - 1 for name, field in sparse_job_layout}
-    return SimpleNamespace(**fields | {"kind": SparseKind(fields["kind"])})
+def read_job(record: np.ndarray) -> data.Const:
+    """The fields of a job record, uint8 [32]."""
+    return sparse_job_layout.from_bits(int.from_bytes(record.tobytes(), "little"))
 
 
 def sparse_run(cfg: Config, factors: np.ndarray, shared: np.ndarray, address: int) -> int:
@@ -61,7 +55,7 @@ def sparse_run(cfg: Config, factors: np.ndarray, shared: np.ndarray, address: in
     return _rows(cfg, panel, shared, job)
 
 
-def _legal(cfg: Config, job: SimpleNamespace) -> bool:
+def _legal(cfg: Config, job: data.Const) -> bool:
     if job.rows == 0:
         return False
     if job.kind is SparseKind.PANEL:
@@ -75,7 +69,7 @@ def _inside(shared: np.ndarray, address: int, size: int) -> None:
         raise SparseFault(ErrorCode.OUT_OF_RANGE, address)
 
 
-def _load(cfg: Config, panel: np.ndarray, shared: np.ndarray, job: SimpleNamespace) -> None:
+def _load(cfg: Config, panel: np.ndarray, shared: np.ndarray, job: data.Const) -> None:
     size = cfg.sparse_columns
     if job.values + job.rows * size > len(shared):
         raise SparseFault(ErrorCode.OUT_OF_RANGE, max(job.values, len(shared)))
@@ -83,7 +77,7 @@ def _load(cfg: Config, panel: np.ndarray, shared: np.ndarray, job: SimpleNamespa
     panel[:, job.panel_rows:job.panel_rows + job.rows] = rows.transpose(1, 0, 2)
 
 
-def _rows(cfg: Config, panel: np.ndarray, shared: np.ndarray, job: SimpleNamespace) -> int:
+def _rows(cfg: Config, panel: np.ndarray, shared: np.ndarray, job: data.Const) -> int:
     kind = np.uint8 if job.unsigned_panel else np.int8
     columns = panel.view(kind).astype(np.int64).transpose(1, 0, 2).reshape(cfg.sparse_rows, cfg.sparse_columns)
     begin = _pointer(shared, job, 0)
@@ -104,13 +98,13 @@ def _rows(cfg: Config, panel: np.ndarray, shared: np.ndarray, job: SimpleNamespa
     return begin - first
 
 
-def _pointer(shared: np.ndarray, job: SimpleNamespace, number: int) -> int:
+def _pointer(shared: np.ndarray, job: data.Const, number: int) -> int:
     address = job.pointers + POINTER_BYTES * number
     _inside(shared, address // BANK_BYTES * BANK_BYTES, BANK_BYTES)
     return int.from_bytes(shared[address:address + POINTER_BYTES].tobytes(), "little")
 
 
-def _elements(shared: np.ndarray, job: SimpleNamespace, begin: int, end: int, row: int, limit: int) -> tuple[np.ndarray, np.ndarray]:
+def _elements(shared: np.ndarray, job: data.Const, begin: int, end: int, row: int, limit: int) -> tuple[np.ndarray, np.ndarray]:
     """Indices and values of a row, int64; every word of 16 bytes is inside, and every index below ``limit``."""
     if end == begin:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)

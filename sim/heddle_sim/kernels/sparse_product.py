@@ -25,6 +25,7 @@ from .parts.fitting import Region, Unfit, check_regions, check_tensors
 from .parts.launch import Launch
 from .parts.sparse_schedule import Block, CorePlan, core_lines
 from .parts.text import KernelText
+from .parts.tiling import round_up
 from .problem import Problem
 
 __all__ = ["Panel", "Part", "SparseOperands", "SparseProductKernel", "SparseProductProblem"]
@@ -69,11 +70,6 @@ class SparseProductProblem(Problem):
     @property
     def name(self) -> str:
         return "spmm"
-
-    @property
-    def macs(self) -> int:
-        """Multiply-accumulates of non-zeros."""
-        return self.a.elements * self.columns
 
 
 @dataclass(frozen=True)
@@ -131,8 +127,7 @@ class SparseProductKernel(Kernel):
         if problem.tile is not None and (problem.tile % BANK_BYTES or not 0 < problem.tile <= cfg.sparse_columns):
             raise UsageError(f"tile must be a multiple of {BANK_BYTES} from {BANK_BYTES} to {cfg.sparse_columns}, not {problem.tile}")
         self.row_bytes = _RESULT_BYTES * cfg.sparse_columns         # of sums
-        self.b_pitch = -(-problem.columns // BANK_BYTES) * BANK_BYTES
-        self.c_pitch = -(-problem.columns * _RESULT_BYTES // BANK_BYTES) * BANK_BYTES
+        self.b_pitch, self.c_pitch = (round_up(problem.columns * nbytes, BANK_BYTES) for nbytes in (1, _RESULT_BYTES))
         if len(problem.a.columns_met) > cfg.sparse_rows and not cfg.reductions:
             raise UsageError(f"a must have non-zeros in at most {cfg.sparse_rows} columns in configuration {cfg.name} "
                              f"({lacking(cfg, 'reductions')}), not {len(problem.a.columns_met)}")
@@ -141,11 +136,10 @@ class SparseProductKernel(Kernel):
     def _layout(self) -> None:
         """Places in shared memory: records of the panel's chunks, packages, sums and, before them, chunks of B."""
         cfg = self.cfg
-        self.chunk_rows = max(1, min(_CHUNK_BYTES // cfg.sparse_columns, cfg.shared_bytes // 16 // cfg.sparse_columns))
-        whole = ROW_BYTES // min(ROW_BYTES, cfg.sparse_columns)     # rows of B of a row of shared memory
-        self.chunk_rows = -(-self.chunk_rows // whole) * whole
+        self.whole = ROW_BYTES // min(ROW_BYTES, cfg.sparse_columns)        # rows of B of a row of shared memory
+        self.chunk_rows = round_up(max(1, min(_CHUNK_BYTES, cfg.shared_bytes // 16) // cfg.sparse_columns), self.whole)
         chunk = self.chunk_rows * cfg.sparse_columns
-        records = -(-JOB_BYTES * (max(-(-cfg.sparse_rows // self.chunk_rows), _CHUNKS) + 8) // ROW_BYTES) * ROW_BYTES
+        records = round_up(JOB_BYTES * (max(-(-cfg.sparse_rows // self.chunk_rows), _CHUNKS) + 8), ROW_BYTES)
         self.most_rows = max(1, cfg.shared_bytes // 8 // self.row_bytes)
         sums = self.most_rows * self.row_bytes
         self.package_room = (cfg.shared_bytes - records - _SUM_SLOTS * sums) // _PACKAGE_SLOTS // ROW_BYTES * ROW_BYTES
@@ -231,12 +225,11 @@ class SparseProductKernel(Kernel):
 
     def _chunks(self, panel: Panel) -> list[Block]:
         """Runs of rows of B of the panel, the last ones short: the first product waits for them."""
-        whole = ROW_BYTES // min(ROW_BYTES, self.cfg.sparse_columns)
-        usual = min(self.chunk_rows, max(_LEAST_ROWS, -(-panel.rows // _CHUNKS // whole) * whole))
+        usual = min(self.chunk_rows, max(_LEAST_ROWS, round_up(-(-panel.rows // _CHUNKS), self.whole)))
         chunks, row = [], 0
         while row < panel.rows:
             left = panel.rows - row
-            rows = min(usual, max(_LEAST_ROWS, -(-left // 2 // whole) * whole), left)
+            rows = min(usual, max(_LEAST_ROWS, round_up(-(-left // 2), self.whole)), left)
             chunks.append(Block(row, rows))
             row += rows
         return chunks
@@ -265,11 +258,14 @@ class SparseProductKernel(Kernel):
             lines.append("umov ur8, %core")
             for core in range(1, cores):
                 lines += [f"usetp.eq up0, ur8, {core}", f"@up0 bra core_{core}"]
-        for core, blocks in enumerate(part.blocks):
-            sizes = [package_bytes(part.panel.a, *block) for block in blocks]
+        for core, (blocks, sizes) in enumerate(zip(part.blocks, self._sizes(part))):
             lines += [f"core_{core}:", *core_lines(self, part.panel, CorePlan(part.chunks, blocks, sizes, offset)), "halt"]
             offset += sum(sizes)
         return KernelText.of(lines)
+
+    def _sizes(self, part: Part) -> list[list[int]]:
+        """Bytes of the packages of each core."""
+        return [[package_bytes(part.panel.a, *block) for block in blocks] for blocks in part.blocks]
 
     def launches(self, operands: SparseOperands = SparseOperands()) -> list[Launch]:
         """One ``Launch`` for each of ``parts``; with ``resident`` those that load a panel do not count."""
@@ -280,7 +276,7 @@ class SparseProductKernel(Kernel):
                 0: packages, 1: operands.b + panel.first_column,
                 2: operands.c + panel.first_column * _RESULT_BYTES}, elements * panel.columns,
                 counted=not (self.problem.resident and part.chunks)))
-            packages += sum(map(len, self._data(part)))
+            packages += JOB_BYTES * len(part.chunks) + sum(map(sum, self._sizes(part)))
         return launches
 
     def _elements(self, a: Compressed, block: Block) -> int:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from amaranth.lib import data
 from heddle.config import Config
 from heddle.constants import PRODUCT_REGISTERS
 from heddle.errors import UsageError
@@ -23,6 +21,7 @@ from heddle.rnn.layouts import (
 )
 
 from ..golden.recurrent_engine import ROW_BYTES
+from ..isa.records import record_bytes
 from .model import EngineModel, round_up
 from .task import EngineImage, SharedMemory, Task
 
@@ -37,15 +36,6 @@ _TOP = _DIGIT * _DIGIT
 # Fields of an operation of a step that are those of its record.
 _AS_THEY_ARE = ("function", "pre", "cell", "second", "load_state", "wide_state", "keep_activation", "keep_gate", "wide_result", "shift",
                 "multiplier", "shift_activation", "shift_second")
-
-
-def _record(layout: data.StructLayout, **values: int | Enum) -> bytes:
-    """16 bytes of a record."""
-    for name, value in values.items():
-        width = layout[name].width
-        if not -(1 << width - 1) <= int(value.value if isinstance(value, Enum) else value) < 1 << width:
-            raise UsageError(f"{name} must fit {width} bits of a record, not be {value}")
-    return int(layout.const(values).as_value().value).to_bytes(ROW_BYTES, "little")
 
 
 def weight_words(cfg: Config, cat: int, blocks: int, columns: int, matrix: np.ndarray) -> np.ndarray:
@@ -202,7 +192,7 @@ class _Builder:
                 values |= dict(launch=1, operation=len(self.operations), operations=len(job.operations) - 1, groups=job.groups - 1,
                                pairs=job.pairs, settled=job.settled)
                 self._add_operations(model, job, offsets)
-            self.sweeps.append(_record(sweep_layout, **values))
+            self.sweeps.append(record_bytes(sweep_layout, **values))
 
     def _block_rows(self, model: EngineModel, name: str, rows: np.ndarray) -> np.ndarray:
         """Rows of a set, padded to whole blocks."""
@@ -253,7 +243,7 @@ class _Builder:
                 values |= dict(write=1, destination=model.places[operation.destination] + further)
                 if operation.destination in model.outputs:
                     values |= dict(output=1, output_byte=model.outputs[operation.destination].byte + 2 * further)
-            self.operations.append(_record(operation_layout, **values))
+            self.operations.append(record_bytes(operation_layout, **values))
 
     @property
     def top(self) -> int:
@@ -291,8 +281,8 @@ class _Builder:
         memory.used = outputs_address = max(memory.used, outputs_at)
         for number, (task, (values, places)) in enumerate(zip(self.tasks, loaded), 1):
             rows.append(self._reserve_outputs(memory, task, places))
-            records += [_record(task_layout, **values, last=number == len(self.tasks)), _record(task_memory_layout, **places)]
-        header = _record(header_layout, sweeps=len(self.sweeps), operations=len(self.operations),
+            records += [record_bytes(task_layout, **values, last=number == len(self.tasks)), record_bytes(task_memory_layout, **places)]
+        header = record_bytes(header_layout, sweeps=len(self.sweeps), operations=len(self.operations),
                          elements=self.elements, registers=self.registers, parity=self.parity, contexts=self.contexts,
                          tap_registers=self.tap_registers)
         memory.put(address, b"".join([header, *self.sweeps, *self.operations, *records]))
@@ -307,10 +297,11 @@ class _Builder:
         elements = min(round_up(nbytes // 2, self.cfg.vector_lanes), 1 << ELEMENT_BITS)
         state = memory.place(np.array(constants + [0] * (nbytes // 2 - len(constants)), "<i2"))
         last = len(self.bias_sweeps) - 1
-        sweeps = [_record(sweep_layout, **values, last=number == last) for number, values in enumerate(self.bias_sweeps)]
-        records = [_record(header_layout, sweeps=len(sweeps), operations=0, elements=elements, contexts=1,
+        sweeps = [record_bytes(sweep_layout, **values, last=number == last) for number, values in enumerate(self.bias_sweeps)]
+        records = [record_bytes(header_layout, sweeps=len(sweeps), operations=0, elements=elements, contexts=1,
                            tap_registers=self.tap_registers),
-                   *sweeps, _record(task_layout, steps=1, state_bytes=nbytes, last=1), _record(task_memory_layout, state_address=state)]
+                   *sweeps, record_bytes(task_layout, steps=1, state_bytes=nbytes, last=1),
+                   record_bytes(task_memory_layout, state_address=state)]
         return memory.place(np.frombuffer(b"".join(records), np.uint8))
 
     def _loaded(self, memory: SharedMemory, task: Task) -> tuple[dict[str, int], dict[str, int]]:

@@ -13,7 +13,7 @@ from .checks import VALUES, Naming, check_shape
 from .compressed import Compressed
 from .doubly import DCSC, DCSR
 
-__all__ = ["check_dense", "compress", "compress_transposed", "is_sparse", "restore"]
+__all__ = ["check_dense", "compress", "compress_transposed", "is_sparse", "product_operands", "restore"]
 
 _READ = ("csr", "csc", "coo")
 _KNOWN = (*_READ, "bsr", "dia", "dok", "lil")
@@ -96,6 +96,26 @@ def _attributes(name: str, value: object, *names: str) -> tuple[object, ...]:
         if not hasattr(value, attribute):
             raise UsageTypeError(f"{name} must have an array {attribute}, as those of its format have, not none")
     return tuple(getattr(value, attribute) for attribute in names)
+
+
+def product_operands(a: Any, b: Any) -> tuple[Compressed, np.ndarray, bool]:
+    """Operands of a product of which one or both are sparse: compressed rows, an array, and whether these are those of the transposed
+    product, as where only b is sparse. Of two sparse operands b becomes an array. Raises ``TypeError`` where neither is sparse, and
+    ``ValueError`` where they do not fit together.
+    """
+    if not (is_sparse(a) or is_sparse(b)):
+        raise UsageTypeError("a or b must be sparse (scipy.sparse, DCSR, DCSC), not two arrays: matmul multiplies these")
+    turned = not is_sparse(a)
+    if turned:
+        dense, left = check_dense("a", a), compress_transposed("b", b)
+        right, columns, rows = dense.T, dense.shape[1], left.shape[1]
+    else:
+        left = compress("a", a)
+        right = compress("b", b).dense() if is_sparse(b) else check_dense("b", b)
+        columns, rows = left.shape[1], right.shape[0]
+    if columns != rows:
+        raise UsageError(f"b must have {columns} rows, as a has columns, not {rows}")
+    return left, right, turned
 
 
 def restore(made: Compressed, like: Any) -> Any:

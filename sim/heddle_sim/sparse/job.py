@@ -6,6 +6,7 @@ import numpy as np
 from heddle.constants import BANK_BYTES
 from heddle.isa.sparse_job import INDEX_BYTES, JOB_BYTES, POINTER_BYTES, SparseKind, sparse_job_layout
 
+from ..isa.records import record_bytes
 from .compressed import Compressed
 
 __all__ = ["ALIGNED_ELEMENTS", "job_record", "package_bytes", "panel_record", "rows_package"]
@@ -15,13 +16,7 @@ ALIGNED_ELEMENTS = 16       # elements whose values fill a word of shared memory
 
 def job_record(**fields: int) -> np.ndarray:
     """The record of a job, uint8 [32]; fields that are not given are 0."""
-    word = 0
-    for name, field in sparse_job_layout:
-        value = int(fields.pop(name, 0))
-        assert 0 <= value < 1 << field.width, (name, value)
-        word |= value << field.offset
-    assert not fields, fields
-    return np.frombuffer(word.to_bytes(JOB_BYTES, "little"), np.uint8)
+    return np.frombuffer(record_bytes(sparse_job_layout, **{name: int(value) for name, value in fields.items()}), np.uint8)
 
 
 def panel_record(first: int, rows: int, address: int) -> np.ndarray:

@@ -7,6 +7,7 @@ from heddle import load_config
 from heddle.isa.error_codes import ErrorCode
 from heddle.isa.sparse_job import sparse_job_layout
 from heddle_sim.device import Device, DeviceError
+from heddle_sim.golden.sparse_engine import read_job
 from heddle_sim.sparse import compress
 from heddle_sim.sparse.job import job_record, panel_record, rows_package
 
@@ -56,9 +57,8 @@ def images(seed):
 
 def changed(shared, **fields):
     """The record of the job with other fields."""
-    word = int.from_bytes(shared[PACKAGE:PACKAGE + 32].tobytes(), "little")
-    values = {name: word >> field.offset & (1 << field.width) - 1 for name, field in sparse_job_layout}
-    shared[PACKAGE:PACKAGE + 32] = job_record(**values | fields)
+    job = read_job(shared[PACKAGE:PACKAGE + 32])
+    shared[PACKAGE:PACKAGE + 32] = job_record(**{name: int(getattr(job, name)) for name, _ in sparse_job_layout if name != "kind"} | fields)
 
 
 def run(device, shared, job=PACKAGE):
