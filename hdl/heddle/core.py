@@ -11,7 +11,7 @@ from .front_end.unit import FrontEnd
 from .interfaces.control import EventPort, ProgramPort, ReasonPort, RunPort, UniformStream
 from .interfaces.layouts import ErrorStream, GlobalPort
 from .isa.counter_table import COUNTERS
-from .lib.members import connect_members
+from .lib.members import connect_members, leaves
 from .matrix.unit import MatrixUnit
 from .memory.barriers import Barriers
 from .memory.global_arbiter import GlobalArbiter
@@ -33,13 +33,6 @@ def error_sources(cfg):
     return ("thread", "matrix", "copy", "front", *["sparse"] * cfg.sparse)
 
 
-def _leaves(value):
-    """Signals of a member of an interface, of every dimension."""
-    if isinstance(value, (list, tuple)):
-        return [leaf for each in value for leaf in _leaves(each)]
-    return [Value.cast(value)]
-
-
 class _Units(NamedTuple):
     """Units of a core."""
 
@@ -51,6 +44,12 @@ class _Units(NamedTuple):
     barriers: Barriers
     engine: RecurrentEngine | None
     sparse: SparseEngine | None
+
+    @property
+    def engines(self):
+        """Each engine that the configuration has, and whether it is busy."""
+        recurrent = [(self.engine, self.engine.run.busy)] if self.engine else []
+        return recurrent + ([(self.sparse, self.sparse.busy)] if self.sparse else [])
 
 
 class Core(Component):
@@ -191,6 +190,7 @@ class Core(Component):
         return m
 
     def _recurrent(self, m, front, matrix):
+        """The recurrent engine, which reads its sums through the register port."""
         m.submodules.recurrent_engine = engine = RecurrentEngine(self.cfg)
         connect(m, front.recurrent, engine.run)
         m.d.comb += [engine.stop.eq(self.run.stop),
@@ -210,20 +210,20 @@ class Core(Component):
             connect(m, sparse.reads, matrix.sparse_reads)
             m.d.comb += [sparse.stop.eq(self.run.stop), *(
                 inner.eq(outer) for name in own if own[name].flow == In
-                for inner, outer in zip(_leaves(getattr(sparse.registers, name)), _leaves(getattr(lanes, name)), strict=True))]
+                for inner, outer in zip(leaves(getattr(sparse.registers, name)), leaves(getattr(lanes, name)), strict=True))]
         m.d.comb += matrix.engine_active.eq(Cat(busy for busy, _ in borrowers).any())
         for name in matrix.engine.signature.members:
-            of_first, *of_others = (_leaves(getattr(pe, name)) for pe in steps)
-            for target, value, *others in zip(_leaves(getattr(matrix.engine, name)), of_first, *of_others, strict=True):
+            of_first, *of_others = (leaves(getattr(pe, name)) for pe in steps)
+            for target, value, *others in zip(leaves(getattr(matrix.engine, name)), of_first, *of_others, strict=True):
                 m.d.comb += target.eq(Mux(sparse.busy, others[0], value) if others else value)
         for name, member in lanes.signature.members.items():
-            of_thread, of_lanes = _leaves(getattr(thread.registers, name)), _leaves(getattr(lanes, name))
+            of_thread, of_lanes = leaves(getattr(thread.registers, name)), leaves(getattr(lanes, name))
             if member.flow == Out:      # direction seen from the lanes: an output of the lanes
                 m.d.comb += [thread_side.eq(lane_side) for thread_side, lane_side in zip(of_thread, of_lanes, strict=True)]
                 continue
             for busy, of_engine in borrowers:
                 if name in of_engine:
-                    of_thread = [Mux(busy, value, other) for value, other in zip(_leaves(of_engine[name]), of_thread, strict=True)]
+                    of_thread = [Mux(busy, value, other) for value, other in zip(leaves(of_engine[name]), of_thread, strict=True)]
             m.d.comb += [lane_side.eq(thread_side) for thread_side, lane_side in zip(of_thread, of_lanes, strict=True)]
 
     def _sizes(self, m, rows, copy, barriers):
@@ -252,7 +252,7 @@ class Core(Component):
 
     def _control(self, m, units):
         """Starts and stops the units; tells the front end what they have completed, and the barriers what the front end issues."""
-        front, thread, matrix, copy, rows, barriers, engine, sparse = units
+        front, thread, matrix, copy, rows, barriers, *_ = units
         copying = copy.busy | rows.busy | (self.multicast_pending if self.cfg.multicast else 0)
         start, stop, pending = self.run.start, self.run.stop, thread.writes_pending
         matrix_stop = stop
@@ -284,21 +284,19 @@ class Core(Component):
             front.units.writes_pending.eq(pending),
             barriers.clear.eq(start),
             self.run.ended.eq(front.ended), self.run.pc.eq(front.pc),
-            self.run.idle.eq(~(front.active | thread.busy | thread.writes_pending | matrix.busy | copying
-                               | (engine.run.busy if engine else 0) | (sparse.busy if sparse else 0))
-                         & front.tokens_empty),
+            self.run.idle.eq(~Cat(front.active, thread.busy, thread.writes_pending, matrix.busy, copying,
+                                  *(busy for _, busy in units.engines)).any() & front.tokens_empty),
         ]
 
     def _observe(self, m, units):
         """Events and reasons of the units for the performance counters."""
-        front, thread, matrix, copy, _, _, engine, sparse = units
-        engines = [unit for unit in (engine, sparse) if unit]
-        for unit in (front, thread, matrix, copy, *engines):
+        front, thread, matrix, copy, *_ = units
+        for unit in (front, thread, matrix, copy, *(engine for engine, _ in units.engines)):
             connect_members(m, unit.events, flipped(self.events), unit.events.signature.members)
         m.d.comb += [
             self.events.matrix_instructions.eq(matrix.done), self.events.thread_instructions.eq(thread.done),
-            self.reasons.matrix.eq(Cat(matrix.events.matrix_steps, *(unit.pe.step.step for unit in engines)).any()),
-            self.reasons.matrix_wait.eq(Cat(matrix.active, *(unit.run.busy if unit is engine else unit.busy for unit in engines)).any()),
+            self.reasons.matrix.eq(Cat(matrix.events.matrix_steps, *(engine.pe.step.step for engine, _ in units.engines)).any()),
+            self.reasons.matrix_wait.eq(Cat(matrix.active, *(busy for _, busy in units.engines)).any()),
             self.reasons.copy_wait.eq(front.waiting.copy), self.reasons.thread.eq(front.waiting.thread),
             self.reasons.drain.eq(front.ended),
         ]

@@ -2,9 +2,10 @@
 
 from types import SimpleNamespace
 
+from amaranth.hdl import Value
 from amaranth.lib.wiring import ConnectionError, Signature, connect
 
-__all__ = ["connect_members"]
+__all__ = ["connect_members", "leaves"]
 
 
 def connect_members(m, first, second, names):
@@ -37,3 +38,10 @@ def connect_members(m, first, second, names):
 def _part(component, name):
     """An interface that has one member of a component."""
     return SimpleNamespace(**{"signature": Signature({name: component.signature.members[name]}), name: getattr(component, name)})
+
+
+def leaves(value):
+    """Values of a member of an interface, one after the other whatever its dimensions."""
+    if isinstance(value, (list, tuple)):
+        return [leaf for each in value for leaf in leaves(each)]
+    return [Value.cast(value)]

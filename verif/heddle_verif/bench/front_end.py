@@ -16,19 +16,12 @@ from heddle_sim.kernels.problem import Elements, MatmulProblem, Operands, Schedu
 from heddle_verif.stimulus.front_end_programs import ProgramGenerator
 from heddle_verif.stimulus.program_texts import random_program
 
-from .front_end_environment import FrontBench
+from .front_end_environment import prepared
 
 OF_TENSORS = {Opcode.COPY_TENSOR, Opcode.PREFETCH_BLOCK, Opcode.PREFETCH_TENSOR, Opcode.INVALIDATE_DESCRIPTOR,
               Opcode.COMMIT_GROUP, Opcode.WAIT_GROUP}
 GOOD = "mov r3, 5\numov ur9, 77\nmov r4, ur9\nmm8.sa.sb r16, ur12:rf300:0, r256\nhalt"
 NUMBERS = (6, 7, 15, 16, 62, 63, 64, 254, 255, 256, 257, 4095)
-
-
-async def prepared(dut, *arguments):
-    bench = FrontBench(dut, *arguments)
-    await bench.start()
-    await bench.resynchronise()
-    return bench
 
 
 @cocotb.test(timeout_time=6, timeout_unit="ms")

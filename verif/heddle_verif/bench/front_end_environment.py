@@ -409,3 +409,12 @@ class FrontBench(Bench):
         self.finish()
         for unit, scoreboard in self.scoreboards.items():
             scoreboard.finish(least.get(unit, 0))
+
+
+async def prepared(dut, *arguments, beside=None):
+    """A ``FrontBench`` after reset, made with ``arguments``; with ``beside`` also what ``beside(bench)`` puts in place of a unit."""
+    bench = FrontBench(dut, *arguments)
+    unit = beside(bench) if beside else None
+    await bench.start()
+    await bench.resynchronise()
+    return (bench, unit) if beside else bench

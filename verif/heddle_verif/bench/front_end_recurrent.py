@@ -6,7 +6,7 @@ from heddle.interfaces.front_end import recurrent_error_layout
 from heddle.isa.error_codes import ErrorCode
 from heddle_sim.isa import assemble
 
-from .front_end_environment import FrontBench
+from .front_end_environment import prepared
 
 LINES = ("rnn ur{a}", "@up{p} rnn ur{a}", "@!up{p} rnn ur{a}", "mov r3, ur{a}", "mm8.sa.sb r16, ur12:rf300:0, r256",
          "umov ur{a}, {value}", "usetp.lt.u up{p}, ur{a}, ur{b}", "nop")
@@ -37,14 +37,6 @@ class Engine:
             dut.recurrent__busy.value = int(left != 0)
 
 
-async def prepared(dut, *arguments):
-    bench = FrontBench(dut, *arguments)
-    engine = Engine(bench)
-    await bench.start()
-    await bench.resynchronise()
-    return bench, engine
-
-
 def line(rng):
     return str(rng.choice(LINES)).format(a=rng.integers(4), b=rng.integers(4), p=rng.integers(2), value=rng.integers(1 << 20))
 
@@ -53,7 +45,7 @@ def line(rng):
 @cocotb.parametrize(pause=["none", "bursty"], finish=[0.5, 0.05])
 async def runs(dut, pause, finish):
     """Each instruction whose guard holds runs the engine once, on its image, between the operations before and behind it."""
-    bench, engine = await prepared(dut, pause, finish)
+    bench, engine = await prepared(dut, pause, finish, beside=Engine)
     compared = 0
     for _ in range(6):
         await bench.load(assemble("\n".join([*(line(bench.rng) for _ in range(40)), "halt"]), bench.cfg))
@@ -68,7 +60,7 @@ async def runs(dut, pause, finish):
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def errors(dut):
     """An error of the engine ends the program with its operand, or with the address of the image; nothing behind it is done."""
-    bench, engine = await prepared(dut, "bursty", 0.5)
+    bench, engine = await prepared(dut, "bursty", 0.5, beside=Engine)
     for code in (ErrorCode.RECURRENT_IMAGE, ErrorCode.OUT_OF_RANGE):
         for of_image in (0, 1):
             operand = int(bench.rng.integers(1 << 20))

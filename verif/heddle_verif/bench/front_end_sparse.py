@@ -5,7 +5,7 @@ from cocotb.triggers import RisingEdge
 from heddle.interfaces.front_end import SPARSE_JOBS, sparse_start_layout
 from heddle_sim.isa import assemble
 
-from .front_end_environment import FrontBench
+from .front_end_environment import prepared
 
 LINES = ("sparse ur{a}", "@up{p} sparse ur{a}", "@!up{p} sparse ur{a}", "wait_sparse {left}", "@up{p} wait_sparse {left}", "mov r3, ur{a}",
          "mm8.sa.sb r16, ur12:rf300:0, r256", "umov ur{a}, {value}", "usetp.lt.u up{p}, ur{a}, ur{b}", "nop")
@@ -50,14 +50,6 @@ class Engine:
             dut.sparse__job__ready.value = int(self.left < SPARSE_JOBS and rng.random() < 0.7)
 
 
-async def prepared(dut, *arguments):
-    bench = FrontBench(dut, *arguments)
-    engine = Engine(bench)
-    await bench.start()
-    await bench.resynchronise()
-    return bench, engine
-
-
 def line(rng):
     return str(rng.choice(LINES)).format(a=rng.integers(4), b=rng.integers(4), p=rng.integers(2), value=rng.integers(1 << 20),
                                          left=rng.integers(SPARSE_JOBS))
@@ -67,7 +59,7 @@ def line(rng):
 @cocotb.parametrize(pause=["none", "bursty"], finish=[0.5, 0.05])
 async def jobs(dut, pause, finish):
     """Each instruction whose guard holds starts its job, in order; thread and matrix operations never run beside one."""
-    bench, engine = await prepared(dut, pause, finish)
+    bench, engine = await prepared(dut, pause, finish, beside=Engine)
     compared = 0
     for _ in range(8):
         bench.instructions = [*(line(bench.rng) for _ in range(60)), "wait_sparse 0", "halt"]
@@ -83,7 +75,7 @@ async def jobs(dut, pause, finish):
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def control_goes_on(dut):
     """Behind a job control and uniform instructions execute while it runs; ``wait_sparse`` leaves with as many jobs as it says."""
-    bench, engine = await prepared(dut, "none", 0.5)
+    bench, engine = await prepared(dut, "none", 0.5, beside=Engine)
     for left in range(SPARSE_JOBS):
         bench.instructions = ["wait_sparse 0", *["sparse ur1"] * SPARSE_JOBS, *["umov ur2, 5"] * 3, f"wait_sparse {left}", "trap 1"]
         await bench.load(assemble("\n".join(bench.instructions), bench.cfg))

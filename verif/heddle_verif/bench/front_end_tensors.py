@@ -3,7 +3,7 @@
 import cocotb
 from heddle_sim.isa import assemble
 
-from .front_end_environment import FrontBench
+from .front_end_environment import prepared
 
 FORMS = [("tile", rank) for rank in range(1, 6)] + [("im2col", rank) for rank in range(3, 6)]
 EACH = 4            # copies of each form
@@ -13,9 +13,7 @@ EACH = 4            # copies of each form
 @cocotb.parametrize(finish=[0.5, 0.1])
 async def every_form(dut, finish):
     """Loads and stores, one after the other, from registers of which no two are equal: the model says what each is to be handed on with."""
-    bench = FrontBench(dut, "bursty", finish)
-    await bench.start()
-    await bench.resynchronise()
+    bench = await prepared(dut, "bursty", finish)
     rng = bench.rng
     for _ in range(2):
         await bench.random_uniform()

@@ -166,6 +166,11 @@ class SparseBench(Bench):
         assert not len(wrong), f"{len(wrong)} bytes differ, first at {wrong[0]:#x}"
         return cycles
 
+    async def goes_on(self, job):
+        """The engine does a job as ever."""
+        await self.check([job.address])
+        self.compare(job)
+
     def compare(self, job):
         """Compare the sums of a job in shared memory with numpy's."""
         size = 4 * self.cfg.sparse_columns
@@ -254,8 +259,7 @@ async def errors(dut):
         await bench.check([before.address, job.address, after.address])
         assert bench.error and bench.error[0] == code, f"{bench.error}, not {code} with {name} = {value:#x}"
         bench.compare(before)
-        await bench.check([after.address])
-        bench.compare(after)
+        await bench.goes_on(after)
     for row in range(len(counts)):
         bench.clear()
         before, job, after = bench.rows_job(counts), bench.rows_job(counts, start=21), bench.rows_job(counts)
@@ -264,7 +268,7 @@ async def errors(dut):
         await bench.check([before.address, job.address, after.address])
         assert bench.error == (ErrorCode.SPARSE_POINTER, row, 1), bench.error
         bench.compare(before)
-        await bench.check([after.address])
+        await bench.goes_on(after)
     for element in range(sum(counts)):
         bench.clear()
         limit = int(bench.rng.integers(1, rows + 1))
@@ -273,14 +277,12 @@ async def errors(dut):
         bench.memory.data[job.indices + 2 * element:job.indices + 2 * element + 2] = value & 255, value >> 8
         await bench.check([before.address, job.address, after.address])
         assert bench.error[0] == ErrorCode.SPARSE_INDEX and bench.error[1] & 0xFFFF == value and bench.error[2] == 1, bench.error
-        await bench.check([after.address])
-        bench.compare(after)
+        await bench.goes_on(after)
     for address, code in ((8, ErrorCode.SPARSE_JOB), (size, ErrorCode.OUT_OF_RANGE), (size - 16, ErrorCode.OUT_OF_RANGE),
                           (1 << 31, ErrorCode.OUT_OF_RANGE)):
         await bench.check([after.address, address, after.address])
         assert bench.error[0] == code, bench.error
-    await bench.check([after.address])
-    bench.compare(after)
+    await bench.goes_on(after)
     bench.finish()
 
 
@@ -334,8 +336,7 @@ async def panel_errors(dut):
         await bench.run([job, product.address])
         operand = job if code == ErrorCode.SPARSE_JOB else size
         assert bench.error == (code, operand, 0), f"{bench.error}, not {code}"
-        await bench.check([product.address])
-        bench.compare(product)
+        await bench.goes_on(product)
     bench.finish()
 
 
@@ -361,8 +362,7 @@ async def stops(dut):
                 assert stored or (found == shared[place]).all(), f"row {row} is neither complete nor unchanged"
                 assert not (stored and ended), "rows are stored in order"
                 ended = not stored
-        await bench.check([jobs[0].address])
-        bench.compare(jobs[0])
+        await bench.goes_on(jobs[0])
     bench.finish()
 
 

@@ -7,6 +7,7 @@ from heddle.interfaces.control import EventPort
 from heddle.interfaces.front_end import SparsePort
 from heddle.interfaces.layouts import ErrorStream, SharedReadPort, SharedWritePort
 from heddle.isa.counter_table import SPARSE_EVENTS
+from heddle.lib.members import leaves
 from heddle.sparse.engine import SparseEngine
 
 __all__ = ["SparseSystem"]
@@ -34,10 +35,6 @@ class SparseSystem(Component):
         m.d.comb += [engine.stop.eq(self.stop), lanes.engine_active.eq(engine.busy), self.busy.eq(engine.busy)]
         port, registers = engine.registers, lanes.registers
         for name in port.signature.members:
-            for inner, outer in zip(_leaves(getattr(port, name)), _leaves(getattr(registers, name)), strict=True):
+            for inner, outer in zip(leaves(getattr(port, name)), leaves(getattr(registers, name)), strict=True):
                 m.d.comb += inner.eq(outer) if name == "read_sums" else outer.eq(inner)
         return m
-
-
-def _leaves(value):
-    return [leaf for each in value for leaf in _leaves(each)] if isinstance(value, (list, tuple)) else [value]
