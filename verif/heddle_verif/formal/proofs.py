@@ -11,6 +11,7 @@ from .bank_port import BankPortSpec, SharedMemorySpec
 from .compiled_offsets import AddressGeneratorSpec, OffsetMemorySpec
 from .copies import BurstGeneratorSpec, RowExpanderSpec
 from .dispatch import DispatchSpec
+from .gathers import OffsetFetchSpec
 from .l2 import LookupSpec, PendingWritesSpec
 from .prove import Proof, ProofFailure, run_proof
 from .register_slice import RegisterSliceSpec
@@ -33,6 +34,7 @@ _SHARED = "each request is answered once, in order, within a bound of cycles, "
 _WRITES = "requests join without loss, each has its acknowledgement, stream rules"
 _CONTENTS = "a read sees what was acknowledged before it"
 _ENTRIES = "entries are those written last, beyond where there are none, "
+_GATHERS = "each micro-operation of a gather has the entry of its place, for each group, none is left, "
 _ADDRESSES = "words in the order of their groups, each once, at the address of their entry; the first error, after it only the end, "
 _ARBITER = "stream rules, order of write data, routing of answers"
 
@@ -121,6 +123,10 @@ PROOFS = {proof.name: proof for proof in (
     Proof(name="offset_memory_8", make=lambda: OffsetMemorySpec(8, 8), says=_ENTRIES + "dot 8, also by byte", bounded=4, cover=5,
           unbounded="pdr"),
     Proof(name="offset_memory_16", make=lambda: OffsetMemorySpec(16, 4), says=_ENTRIES + "dot 16", bounded=3, cover=5, unbounded="pdr"),
+    Proof(name="offset_fetch_4", make=lambda: OffsetFetchSpec(4), says=_GATHERS + "dot 4", bounded=5, cover=14, unbounded="pdr",
+          nightly=True),
+    Proof(name="offset_fetch_8", make=lambda: OffsetFetchSpec(8), says=_GATHERS + "dot 8", bounded=5, cover=14, unbounded="pdr",
+          nightly=True),
     Proof(name="address_generator_1", make=lambda: AddressGeneratorSpec(1), says=_ADDRESSES + "1 fetch slot", bounded=3, cover=6,
           unbounded="pdr"),
     Proof(name="address_generator_2", make=lambda: AddressGeneratorSpec(2), says=_ADDRESSES + "2 fetch slots", bounded=4, cover=6,
