@@ -9,6 +9,9 @@ Loops, from outside: filters, bands, tiles of pixels. The weights of the next fi
 the first tile. Where a half is too small the first tile of some filters loads them, some chunks in front of their ``mm``, while those
 before are multiplied. Filters that the registers do not hold are streamed (``compiled_products``). Bands come to two places in turn, where
 one does not hold all of x; where shared memory has room for one of them only, the next band comes when ``mm`` has left the present one.
+
+Several cores share bands and tiles of filters out (``shares``): each has a rectangle of them as if it were the whole, and begins with the
+addresses and numbers of its own.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from .compiled_plan import CHUNK_SLOTS, CompiledConvolutionProblem
 from .compiled_products import ENTRIES, LOCAL, CompiledProducts
 from .parts.launch import Launch
 from .parts.merges import write_scaled
+from .parts.shares import Share, begin_share
 from .parts.text import KernelText
 from .problem import Operands
 
@@ -28,6 +32,7 @@ __all__ = ["CompiledConvolutionKernel", "CompiledConvolutionProblem"]
 _SLABS, _TABLE = (0, 1), 6      # barriers
 _FIRST_STORES = 4                           # of a tile, for the thread unit to work on while other instructions are issued
 _BASES = 1                      # segment of the bases of the pixels of a tile
+_ADDRESSES = ("x", "next_x", "bases", "next_bases", "w", "first_y")     # that differ between cores by a distance
 
 
 class CompiledConvolutionKernel(CompiledProducts):
@@ -50,19 +55,43 @@ class CompiledConvolutionKernel(CompiledProducts):
                 "chunk", "chunk_pitch", "w_blocks", "w_rows", "y", "y_pitch", "from", "from_pitch", "blocks", "rows", "table", "bases",
                 "bases_to", "next_bases", "w", "x", "filters", "filters_left", "prev_filters", "in_block", "bands", "next_band", "copies",
                 "first_tile", "parity", "first_y", "row_y", "tile_y", "prev_y", "half", "load", "left", "tile_left", "this_left",
-                "prev_left", "tile_bases", "fresh", "group_place", "group_offset", "columns", "parts_left", "refill"]
+                "prev_left", "tile_bases", "fresh", "group_place", "group_offset", "columns", "parts_left", "refill",
+                *(("core", "own_bands", "own_filters", "own_pixels") if self.cfg.cores > 1 else ())]
+
+    def _own(self, name: str) -> str:
+        """Number of bands, of tiles of filters, or of pixels from the first band on, that a core works on: a number, or its register."""
+        if self.cfg.cores > 1:
+            return f"{{own_{name}}}"
+        return str({"bands": self.bands, "filters": self.filter_tiles, "pixels": self.pixels}[name])
+
+    def _arguments(self, share: Share) -> dict[str, int]:
+        """Uniform registers of the core that has these bands (rows of the share) and tiles of filters (columns), and what they hold;
+        of addresses the distance from those of the whole. ``this_left``: place of its first biases and multipliers, at the beginning."""
+        problem, output, first = self.problem, self.output, share.column
+        item, vector, threads = output.dtype.itemsize, output.planes.vector, self.cfg.threads
+        if not output.pixel_rows:
+            y, in_block = first * (threads // vector) * output.planes.pitch, 0
+        elif problem.layout.channels_last:
+            y, in_block = first * item * threads, 0
+        else:
+            block, in_block = divmod(first, vector // threads)
+            y = block * output.planes.pitch + in_block * item * threads
+        x = share.row * self.rows * problem.geometry.stride[0] * self.planes.row_bytes
+        bases = share.row * 4 * self.base_count
+        return {"x": x, "next_x": x, "bases": bases, "next_bases": bases, "w": first * threads * self.weight_pitch,
+                "first_y": y + share.row * self.band_pixels * output.pixel_pitch, "filters": share.columns,
+                "filters_left": problem.outputs - first * threads, "in_block": in_block, "group_offset": first * self.group_step,
+                "next_band": share.rows, "copies": share.rows * share.columns - 1, "this_left": first * 8 * threads * self.parts,
+                "own_bands": share.rows, "own_filters": share.columns, "own_pixels": self.pixels - share.row * self.band_pixels}
 
     def launches(self, operands: Operands | None = None) -> list[Launch]:
         """One ``Launch``; ``operands.table``: the bases."""
-        operands = operands or Operands()
-        problem, names = self.problem, self._names()
-        values = {
-            "x": operands.a + self.start, "next_x": operands.a + self.start, "bases": operands.table, "next_bases": operands.table,
-            "table": operands.b,
-            "w": operands.b + self.table_bytes, "chunk_pitch": self.weight_pitch, "w_rows": self.cfg.threads,
-            "w_blocks": self.chunks[0] * self.cfg.dot // BANK_BYTES, "first_y": operands.c, "filters": self.filter_tiles,
-            "filters_left": problem.outputs, "in_block": 0, "half": 0, "fresh": 1, "group_offset": 0,
-            "next_band": self.bands, "copies": self.bands * self.filter_tiles - 1, "parity": 0}
+        operands, names = operands or Operands(), self._names()
+        places = {"x": operands.a + self.start, "next_x": operands.a + self.start, "bases": operands.table, "next_bases": operands.table,
+                  "w": operands.b + self.table_bytes, "first_y": operands.c}
+        values = self._arguments(self.shares[0]) | places | {
+            "table": operands.b, "chunk_pitch": self.weight_pitch, "w_rows": self.cfg.threads,
+            "w_blocks": self.chunks[0] * self.cfg.dot // BANK_BYTES, "half": 0, "fresh": 1, "parity": 0}
         if self.row_step > 1:           # a row each
             row = self.planes.row_bytes
             values |= {"x_pitch": self.row_step * row, "x_blocks": row // BANK_BYTES, "x_count": self.rows, "slab_pitch": row}
@@ -71,23 +100,30 @@ class CompiledConvolutionKernel(CompiledProducts):
                        "slab_pitch": self._piece_pitch(self.rows)}
         values |= {f"slot_{number}": place for number, place in enumerate(self.slots)}
         values |= {f"slot_{number}_pitch": self.chunk_pitch for number in range(CHUNK_SLOTS)}
-        return [Launch(self.programs[0], {names.index(name): value & 0xFFFF_FFFF for name, value in values.items()}, problem.macs)]
+        uniform = {names.index(name): value & 0xFFFF_FFFF for name, value in values.items() if name in names}
+        return [Launch(self.programs[0], uniform, self.problem.macs)]
 
     def write(self) -> list[KernelText]:
         """See ``Kernel``."""
-        self._prologue()
         text = self.text
+        if self.cfg.cores > 1:
+            begin_share(text, self.cfg.cores, [self._arguments(share) for share in self.shares], _ADDRESSES, "finished")
+        self._prologue()
         if self.halves:
             self._load_weights(False)
             if self.early:
+                if self.cfg.cores > 1:
+                    text("    usetp.le up2, {filters}, 1", "    @up2 bra no_others")
                 self._copy_ahead()
+                text("no_others:")
             text("    umov {load}, 1")
         text("filter:")
         if self.together:
             text("    usetp.eq up4, {x}, {x}", "    umov {load}, 1")
         elif not self.halves and not self.streamed:
             self._load_weights(False)
-        text(f"    umov {{bands}}, {self.bands}", f"    umov {{left}}, {self.pixels}", "    umov {row_y}, {first_y}", "band:")
+        text(f"    umov {{bands}}, {self._own('bands')}", f"    umov {{left}}, {self._own('pixels')}", "    umov {row_y}, {first_y}",
+             "band:")
         self._begin_band()
         text("tile:")
         text.select(("up0", *["up4"] * self.halves), self._tile)
@@ -104,7 +140,7 @@ class CompiledConvolutionKernel(CompiledProducts):
         text("    bra filter", "last:")
         text.select(("up0",), lambda parity: self._store(not parity))
         self._send(0)
-        text("    halt")
+        text("finished:", "    halt")
         if self.together:
             for number in range(0, len(self.chunks), self.together):
                 self._load_together(number)
@@ -137,7 +173,9 @@ class CompiledConvolutionKernel(CompiledProducts):
         text(*(f"    usetp.ne {predicate}, {{x}}, {{x}}" for predicate in ("up0", "up1", "up3", "up4", "up5")),
              f"    segment.shared.b8.d1 ur{LOCAL}, 0", f"    mov r{self.tid}, %tid", f"    shl r{self.base_place}, r{self.tid}, 2")
         write_scaled(text, self.weight_place, self.tid, 1, self.chunk_pitch, self.term)
-        text(f"    mov r{self.zero}, 0", f"    shl r{self.channel_place}, r{self.tid}, 3", f"    mov r{self.offsets[0]}, 0",
+        text(f"    mov r{self.zero}, 0", f"    shl r{self.channel_place}, r{self.tid}, 3",
+             *[f"    add r{self.channel_place}, r{self.channel_place}, {{this_left}}"] * (self.cfg.cores > 1 and self.output.has_channels),
+             f"    mov r{self.offsets[0]}, 0",
              f"    barrier.wait b{_TABLE}", f"    ld.b32 r{self.place}, ur{LOCAL}:r{self.base_place}:{self.table + self.places}")
         text(*self.entries.lines(0, self.entries.resident, f"ur{LOCAL}:rf{self.offsets[0]}", self.table + ROW_BYTES))
         if self.entries.window:
@@ -177,7 +215,7 @@ class CompiledConvolutionKernel(CompiledProducts):
         def begin(parity: bool) -> None:
             place = self._place_of(parity)
             if self.bands == 1:         # it stays where it is
-                text(f"    usetp.lt up2, {{filters}}, {self.filter_tiles}", "    @up2 bra there", f"    barrier.wait b{_SLABS[parity]}",
+                text(f"    usetp.lt up2, {{filters}}, {self._own('filters')}", "    @up2 bra there", f"    barrier.wait b{_SLABS[parity]}",
                      "there:")
             else:
                 text(f"    barrier.wait b{_SLABS[parity]}")
@@ -259,7 +297,7 @@ class CompiledConvolutionKernel(CompiledProducts):
              f"    uadd {{next_x}}, {{next_x}}, {self.rows * shape.stride[0] * self.planes.row_bytes}",
              f"    uadd {{next_bases}}, {{next_bases}}, {4 * self.base_count}",
              "    usetp.le up2, {next_band}, 0", "    @up2 umov {next_x}, {x}", "    @up2 umov {next_bases}, {bases}",
-             f"    @up2 umov {{next_band}}, {self.bands}")
+             f"    @up2 umov {{next_band}}, {self._own('bands')}")
 
     def _store(self, parity: bool) -> None:
         """A tile from its registers to its staging area. When its first lines wait in the thread unit, the stores of the tile before are

@@ -35,7 +35,8 @@ class CompiledCycles:
     def __init__(self, kernel: CompiledConvolutionPlan, rows: int, tile: int, gather: float = 1) -> None:
         self.kernel, self.rows, self.tile, self.gather = kernel, rows, tile, gather
         shape, cfg = kernel.problem.geometry, kernel.cfg
-        self.bands = -(-shape.result[0] // rows)
+        shares = kernel.shares_of(-(-shape.result[0] // rows))      # the core with the most to do
+        self.bands, self.filter_tiles = max(share.rows for share in shares), max(share.columns for share in shares)
         self.full_tiles, self.ragged = divmod(rows * prod(shape.result[1:]), tile)
         self.store = kernel.output.cycles(tile)
         self.band_bytes = kernel.slab_bytes_of(rows, tile)
@@ -51,12 +52,12 @@ class CompiledCycles:
         start = _START + _LATENCY + tables + self.band_copy + kernel.entries.resident * 4 / kernel.cfg.dot
         if not kernel.streamed and not kernel.among:
             start += loaded
-        return start + max(kernel.filter_tiles * self._filters(loaded), self._bus()) + self.store + _END
+        return start + max(self.filter_tiles * self._filters(loaded), self._bus()) + self.store + _END
 
     def _bus(self) -> float:
         """Copies that a run makes behind its start."""
-        bands = self.band_copy * self.bands * self.kernel.filter_tiles if self.bands > 1 else 0
-        return self.weights_copy * (self.kernel.filter_tiles - 1) + bands
+        bands = self.band_copy * self.bands * self.filter_tiles if self.bands > 1 else 0
+        return self.weights_copy * (self.filter_tiles - 1) + bands
 
     def _products(self, pixels: int) -> float:
         """``mm`` of a tile, with the refills of the entries."""
@@ -93,7 +94,7 @@ class CompiledCycles:
         elif self.bands > 1:        # the next band is copied behind the stores of the tile before
             band = max(band, self.store + self.band_copy + _LATENCY) + _BAND
         filters = self.bands * band
-        if kernel.filter_tiles == 1 or kernel.streamed:
+        if self.filter_tiles == 1 or kernel.streamed:
             return filters
         if kernel.halves:
             return filters + max(0, self._first_tile(first) - self._tile(first))

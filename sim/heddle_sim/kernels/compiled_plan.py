@@ -24,6 +24,7 @@ from .parts.fitting import Region, Unfit, check_regions, check_tensors
 from .parts.offset_window import ENTRY_BYTES, OffsetWindow
 from .parts.output_tile import OutputTile
 from .parts.planes import Planes
+from .parts.shares import Share, share_out
 from .parts.tiling import MAX_SLICES, round_up
 from .problem import Elements, Problem
 
@@ -174,6 +175,15 @@ class CompiledConvolutionPlan(Kernel):
         until the threads have read the first ones."""
         return self.tile * self.parts * self.steps / self.problem.ka < _COPY
 
+    def shares_of(self, bands: int) -> list[Share]:
+        """Of each core: bands, of so many, as rows, and tiles of filters as columns."""
+        return share_out(self.cfg.cores, bands, self.filter_tiles, 1)
+
+    @property
+    def shares(self) -> list[Share]:
+        """Bands (rows) and tiles of filters (columns) of each core."""
+        return self.shares_of(self.bands)
+
     def _cycles(self, rows: int, tile: int) -> float:
         """Expected cycles with bands of ``rows`` rows and tiles of ``tile`` pixels."""
         return CompiledCycles(self, rows, tile).total()
@@ -183,8 +193,6 @@ class CompiledConvolutionPlan(Kernel):
         if not cfg.compiled_offsets:
             raise UsageError(f"configuration {cfg.name} must have compiled_offsets for method \"compiled\", not 0")
         check_tensors(cfg, "method \"compiled\"")
-        if cfg.cores > 1:
-            raise UsageError(f"cores must be 1 for method \"compiled\", not {cfg.cores}")
 
     def _check_streamed(self, elements: int, kept: int) -> None:
         """Refuses filters of so many elements that cannot be streamed: there are two places of parts, beside ``kept`` words."""

@@ -6,6 +6,8 @@ tile loads them again, a part at a time, into two places of the factor registers
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, ROW_BYTES
 from heddle.isa.compiled_offsets import OFFSET_BITS
 
@@ -25,6 +27,10 @@ class CompiledProducts(CompiledConvolutionPlan):
 
     text: KernelText
     weight_place: int                   # register: where a thread finds its weights in a slot
+
+    @abstractmethod
+    def _own(self, name: str) -> str:
+        """Number of ``bands``, tiles of ``filters`` or ``pixels`` of a core: a number, or its register."""
 
     # -- weights ----------------------------------------------------------------------------
 
@@ -82,7 +88,7 @@ class CompiledProducts(CompiledConvolutionPlan):
             text("loaded:")
             return
         if not self.early:
-            text(f"    usetp.lt up2, {{filters}}, {self.filter_tiles}", "    @up2 bra ahead")
+            text(f"    usetp.lt up2, {{filters}}, {self._own('filters')}", "    @up2 bra ahead")
             self._copy_ahead()
             text("ahead:")
         text.select(("up4",), lambda half: self._load_weights(not half))

@@ -80,6 +80,15 @@ def test_some_layouts_on_the_hardware(hardware):
             compare(hardware, rng, layout, random_geometry(rng, layout.spatial, ELEMENTS))
 
 
+def test_several_cores():
+    """Each core has the biases and multipliers of its own filters."""
+    rng = np.random.default_rng(27)
+    with Device("quad", "golden", memory_bytes=MEMORY_BYTES) as quad:
+        for name, channels, outputs in (("NHWC", 8, 100), ("NHWC", 3, 20), ("NCHW", 5, 70), ("NCHWc32", 32, 140), ("NCHWc8", 8, 40)):
+            compare(quad, rng, ImageLayout(name), Geometry(2, (9, 16), channels, outputs, (3, 3), ((1, 1),) * 2, (1, 1), (1, 1)))
+        compare(quad, rng, ImageLayout("NHWC"), Geometry(1, (12, 12), 160, 160, (3, 3), ((1, 1),) * 2, (1, 1), (1, 1), 160))
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(5))
 def test_random_geometries_on_the_hardware(seed, hardware):

@@ -123,6 +123,61 @@ def test_every_cut(whole):
             compare(device, rng, ImageLayout(name), Geometry(1, (6, 40), 16, 19, (3, 2), ((1, 1),) * 2, (1, 2), (1, 1)))
 
 
+# -- several cores --------------------------------------------------------------------------
+
+TWO = load_config("tiny").replace(rnn=False, sparse=False).without_level2(name="tiny_multicast2", cores=2, multicast=True)
+
+
+@pytest.mark.parametrize("cores", [pytest.param(2, marks=pytest.mark.nightly), 3, pytest.param(4, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("whole", range(8))
+def test_every_cut_on_several_cores(whole, cores):
+    """Golden simulator: bands and filters are shared out, evenly or not, whatever a kernel does with its memories."""
+    rng, shared = np.random.default_rng([23, whole, cores]), set()
+
+    def cuts(cfg, problem):
+        yield CompiledConvolutionKernel(cfg, problem, whole)
+
+    with Device(TWO.replace(name="cores", multicast=False, cores=cores), "golden", memory_bytes=1 << 20) as device, \
+            pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CompiledConvolutionKernel, "cuts", cuts)
+        for name in ("NHWC", "NCHW", "NCHWc32"):
+            for outputs, channels in ((5, 8), (51, 16)):
+                shape = Geometry(1, (6, 40), channels, outputs, (3, 2), ((1, 1),) * 2, (1, 2), (1, 1))
+                shares = CompiledConvolutionKernel(device.cfg, CompiledConvolutionProblem(shape, ImageLayout(name)), whole).shares
+                shared |= {(len({share.row for share in shares}) > 1, len({share.column for share in shares}) > 1)}
+                compare(device, rng, ImageLayout(name), shape)
+    assert (False, True) in shared
+
+
+def test_random_geometries_on_several_cores():
+    """Golden simulator: also fewer bands and filters than cores."""
+    rng = np.random.default_rng(24)
+    with Device(TWO.replace(name="cores", multicast=False, cores=3), "golden", memory_bytes=1 << 21) as device:
+        for layout, shape in random_layers(rng, 40, MORE_ELEMENTS, MORE_CHANNELS, MOST_BYTES):
+            compare(device, rng, layout, shape)
+
+
+@pytest.mark.parametrize("name, outputs, channels", [("NHWC", 35, 4), ("NCHW", 5, 3), ("NCHWc4", 19, 8)])
+def test_two_cores_on_the_hardware(name, outputs, channels):
+    """On the device of test_multicast.py; both cores work at once, on memory that is slow at times."""
+    shape = Geometry(2, (12, 16), channels, outputs, (3, 3), ((1, 1),) * 2, (1, 1), (1, 1))
+    with Device(TWO, memory_bytes=1 << 20, latency=30, jitter=60, seed=3, timeout_cycles=2_000_000) as device:
+        assert len(plan(device.cfg, CompiledConvolutionProblem(shape, ImageLayout(name))).shares) == 2
+        stats = compare(device, np.random.default_rng(25), ImageLayout(name), shape)
+    assert stats.peak_macs_per_cycle == 64
+
+
+@pytest.mark.nightly
+def test_quad_on_the_hardware():
+    """Four cores take less than a third of what one takes."""
+    shape, rng = Geometry(1, (28, 28), 64, 128, (3, 3), ((1, 1),) * 2, (1, 1), (1, 1)), np.random.default_rng(26)
+    with Device("quad", memory_bytes=1 << 21) as quad, Device("base", memory_bytes=1 << 21) as base:
+        four, one = (compare(device, rng, ImageLayout("NHWC"), shape).cycles for device in (quad, base))
+        assert 3 * four < one
+        for layout, other in random_layers(rng, 12, 400, MORE_CHANNELS, 20_000):
+            compare(quad, rng, layout, other)
+
+
 @pytest.mark.parametrize("factor_words", [32, 64, 256])
 def test_few_factor_registers(factor_words):
     """Golden simulator: halves of these need not begin where four registers are loaded at once."""
@@ -192,7 +247,6 @@ def test_auto_takes_im2col_where_offsets_cannot(channels, count, pads, size):
 
 @pytest.mark.parametrize("config, changes, channels, options, says", [
     ("small", {}, 8, {}, "configuration small must have compiled_offsets for method \"compiled\", not 0"),
-    ("quad", {}, 8, {}, "cores must be 1 for method \"compiled\", not 4"),
     ("tiny", {"fetch_words": 1}, 3, {}, "channels of a group must be a multiple of 4 with layout NCHW on tiny (fetch_words and threads"),
     ("tiny", {"factor_words": 32}, 33, {}, "factor_words must be at least 36 for 297 elements of a filter with layout NCHW, not 32"),
     ("base", {}, 4, {"pads": 8, "filters": 9}, "padding must leave at most 12 filter positions that some pixel lacks, not 18"),
