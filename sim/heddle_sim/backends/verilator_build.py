@@ -35,10 +35,7 @@ VERILATOR_FLAGS = [
     "heddle",
     "--prefix",
     "Vheddle",
-    "--output-split",
-    "30000",
-    "--output-split-cfuncs",
-    "3000",
+    *toolchain.SPLIT,
 ]
 # Hidden, locally bound symbols: several devices live in one process, each with its own Vheddle.
 COMPILER_FLAGS = [

@@ -24,7 +24,7 @@ from heddle.errors import UsageError
 from .build_cache import build_directory, cached_build, content_key
 from .cocotb_process import CONFIG_VARIABLE, bench_config, bench_parameters
 from .processes import run_limited
-from .programs import simulator_environment, simulator_version
+from .programs import SPLIT, simulator_environment, simulator_version
 
 __all__ = ["BenchFailure", "SIMULATORS", "bench_config", "bench_parameters", "run_bench"]
 
@@ -33,10 +33,10 @@ SIMULATORS = ("icarus", "verilator")
 BUILD_ARGUMENTS = {
     "icarus": [],
     "verilator": ["--no-timing", "--no-assert", "-O3", "--x-initial", "unique", "--x-assign", "unique", "-Wno-fatal", "-Wno-lint",
-                  "-Wno-style"],
+                  "-Wno-style", *SPLIT],
 }
-# A bench spends its time in Python: without optimisation the build takes half of the time, and the run as long.
-SHORT_BUILD = {"icarus": [], "verilator": ["-MAKEFLAGS", "OPT_FAST=-O0"]}
+# A bench spends its time in Python: without optimisation the build takes a part of the time, and the run as long.
+OPTIMISE, SHORT_BUILD = "-Os", "-O0"        # of the C++ compiler
 # cocotb has Verilator keep every signal. Benches use the ports: a quarter of the time to build, and faster runs.
 PORTS_ONLY = {"icarus": [], "verilator": ["--no-public-flat-rw", "--public-depth", "1"]}
 TOP = "dut"
@@ -113,7 +113,9 @@ def run_bench(component: wiring.Component, *, bench: str, cfg: Config | None = N
                    CONFIG_VARIABLE: json.dumps({"cfg": cfg.as_dict() if cfg is not None else None, "parameters": parameters or {}}),
                    "COCOTB_RANDOM_SEED": str(seed), "COCOTB_MAX_FAILURES": str(max_failures),
                    "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    extra = ([] if waves or every_signal else PORTS_ONLY[simulator]) + ([] if optimised else SHORT_BUILD[simulator])
+    if simulator == "verilator":
+        environment["MAKEFLAGS"] += f" OPT_FAST={OPTIMISE if optimised else SHORT_BUILD}"
+    extra = [] if waves or every_signal else PORTS_ONLY[simulator]
     built = _build(verilog, name, simulator, waves, extra, environment)
 
     run = content_key(built.name, bench, seed, test_filter, list(plusargs), environment[CONFIG_VARIABLE],
@@ -140,7 +142,7 @@ def run_bench(component: wiring.Component, *, bench: str, cfg: Config | None = N
 def _build(verilog: str, name: str, simulator: str, waves: bool, extra: list[str], environment: dict[str, str]) -> Path:
     arguments = BUILD_ARGUMENTS[simulator] + extra
     versions = [simulator_version(simulator), importlib.metadata.version("cocotb")]
-    key = content_key(verilog, simulator, *versions, arguments, waves)
+    key = content_key(verilog, simulator, *versions, arguments, waves, environment.get("MAKEFLAGS", "").rpartition("OPT_FAST")[2])
 
     def build(directory: Path) -> None:
         source = directory / f"{TOP}.v"

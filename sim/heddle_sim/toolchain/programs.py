@@ -12,10 +12,12 @@ from pathlib import Path
 
 from heddle.errors import HeddleError
 
-__all__ = ["Tool", "ToolError", "compiler", "find", "make_flags", "report", "require",
+__all__ = ["SPLIT", "Tool", "ToolError", "compiler", "find", "make_flags", "report", "require",
            "simulator_environment", "simulator_version", "verilator_root"]
 
 SETUP = "run make setup"
+# Options of Verilator: small files and functions. A compiler takes several times as long for a function of twice the size.
+SPLIT = ["--output-split", "30000", "--output-split-cfuncs", "3000"]
 # name: (purpose, minimum version, how it comes: Debian package or Python distribution, remedy)
 PROGRAMS: dict[str, tuple[str, tuple[int, ...], str]] = {
     "g++": ("compiles simulators", (11,), "install the package g++"),

@@ -20,7 +20,8 @@ from heddle_sim.kernels.parts.shares import share_out
 CORES = 4
 # The device of tests/heddle_sim/rnn/test_cores.py too: one build.
 CFG = load_config("tiny").without_level2(name="tiny_cores", cores=CORES, tensors=False, copy_within=False, mm16=False, transpose=False,
-                                         factor_words=512, shared_memory_kib=8)
+                                         sparse=False, compiled_offsets=0, gather_offsets=False, thread_slots=4, factor_words=512,
+                                         shared_memory_kib=8)
 MEMORY_BYTES = 1 << 18
 
 

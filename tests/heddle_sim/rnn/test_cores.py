@@ -9,7 +9,8 @@ from heddle_sim.rnn.network import Network, Sequence
 from heddle_verif.stimulus.recurrent_networks import random_layer, random_sequences
 
 CFG = load_config("tiny").without_level2(name="tiny_cores", cores=4, tensors=False, copy_within=False, mm16=False, transpose=False,
-                                         factor_words=512, shared_memory_kib=8)
+                                         sparse=False, compiled_offsets=0, gather_offsets=False, thread_slots=4, factor_words=512,
+                                         shared_memory_kib=8)
 MEMORY_BYTES = 1 << 20
 
 

@@ -32,15 +32,16 @@ async def random_operations(dut, profile):
     bench = ThreadBench(dut, PROFILES[profile])
     await bench.start()
     workload = Workload(bench)
-    for batch in range(6):
+    batches = bench.some(6)
+    for batch in range(batches):
         workload.prepare()
         await bench.idle()
         for _ in range(25):
             workload.any()
-            if batch % 3 == 2:
+            if batch % 3 == 1:
                 await bench.idle()
         await bench.idle()
-    assert bench.done >= 150 and bench.compared >= 12
+    assert bench.done >= 25 * batches and bench.compared >= 2 * batches
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")

@@ -90,15 +90,16 @@ async def begin(dut, stalls, bench=CopyBench, work=Workload, **options):
 async def random_copies(dut, profile):
     """Loads and stores together, all sizes, under every profile of stalls."""
     bench, work = await begin(dut, PROFILES[profile])
-    for _ in range(3):
+    batches = bench.some(3)
+    for _ in range(batches):
         await work.batch(30)
     for blocks in (97 if profile == "slow" else min(bench.cfg.shared_bytes, len(bench.memory)) // 32 - 8, 127):
         work.restart()
         for direction in (LOAD, STORE):
             bench.issue(work.operation(direction, blocks, gaps=(0, 5)))
         await bench.idle()
-    assert bench.compared == 5
-    assert bench.moved > 1000
+    assert bench.compared == batches + 2
+    assert bench.moved > 500
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")

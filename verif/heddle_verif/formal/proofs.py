@@ -72,7 +72,7 @@ PROOFS = {proof.name: proof for proof in (
     Proof(name="shared_memory_contents", make=lambda: SharedMemorySpec(2, 8, contents=True), says=_CONTENTS, bounded=3, cover=6,
           unbounded="pdr"),
     Proof(name="shared_memory_bus_contents", make=lambda: SharedMemorySpec(2, 1, writers=2, contents=True),
-          says=_CONTENTS + ", one bus for writes", bounded=3, cover=6, unbounded="pdr"),
+          says=_CONTENTS + ", one bus for writes", bounded=3, cover=6, unbounded="pdr", nightly=True),
     Proof(name="axi_master", make=AxiMasterSpec, says="AXI4 channel rules, 4 KiB, wlast, answers taken", bounded=5, cover=8,
           unbounded="pdr", nightly=True),
     Proof(name="arbiter_4", make=lambda: GlobalArbiterSpec(4), says=_ARBITER + ", 4 writes ahead", bounded=5, cover=10, unbounded="pdr"),
