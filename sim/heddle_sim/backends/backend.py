@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +18,7 @@ from heddle.isa.register_map import CONTROL, DEVICE_ID, INTERRUPT, REGISTERS, ST
 
 from ..functional.recurrent_engine import COUNTS as RECURRENT_COUNTS
 from ..functional.simulator import FunctionalSimulator
+from .sampling import CounterSamples, wait_with_samples
 from .verilator_device import MemorySettings, RtlSimulation, SimulationError
 
 if TYPE_CHECKING:
@@ -31,21 +33,27 @@ MARGIN_CYCLES = 1000  # from the end of the hardware's own limits to the interru
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of a run: ``error`` is None or (code, pc, operand, core, dimension); ``cycles`` is None for a backend without clock."""
+    """Result of a run: ``error`` is None or (code, pc, operand, core, dimension); ``cycles`` is None for a backend without clock.
+
+    ``samples``: of the counters within the run, where they were asked for and there is a clock.
+    """
 
     error: tuple[ErrorCode, int, int, int, int] | None
     cycles: int | None = None
     breakdown: dict[str, int] = field(default_factory=dict)
     counters: dict[str, int] = field(default_factory=dict)
+    samples: CounterSamples | None = None
 
 
 class VerilatorBackend:
     """Hardware backend: drives the Verilated device over AXI4-Lite as a host does. ``verilog`` replaces the design by another one with
-    the same ports.
+    the same ports. ``waves``: a format, for a build whose ``waves`` writes files.
     """
 
-    def __init__(self, cfg: Config, memory: np.ndarray, settings: MemorySettings, progress: Progress, verilog: str | None = None) -> None:
-        self.simulation = RtlSimulation(cfg, memory, settings, verilog=verilog, progress=progress)
+    def __init__(self, cfg: Config, memory: np.ndarray, settings: MemorySettings, progress: Progress, verilog: str | None = None,
+                 waves: str | None = None) -> None:
+        self.simulation = RtlSimulation(cfg, memory, settings, verilog=verilog, progress=progress, waves=waves)
+        self._waves: tuple[int, int] | None = None      # cycles of runs until waves are written, and then with them
         self._loaded: list[int] | None = None
         found = tuple(self._read(name) for name in ("id", "cores", "threads", "dot"))
         if found != (DEVICE_ID, cfg.cores, cfg.threads, cfg.dot):
@@ -66,8 +74,12 @@ class VerilatorBackend:
         self.simulation.write_many(pairs)
         self._loaded = list(words)
 
-    def run(self, program: Program, uniform: Mapping[int, int], timeout_cycles: int, wait_timeout_cycles: int = 0) -> Outcome:
-        """Load the program, start it and wait for the interrupt. After a run that hung the device is reset and ready for the next run."""
+    def run(self, program: Program, uniform: Mapping[int, int], timeout_cycles: int, wait_timeout_cycles: int = 0,
+            sample_cycles: int = 0) -> Outcome:
+        """Load the program, start it and wait for the interrupt, with a sample of the counters every ``sample_cycles`` cycles (0: none).
+
+        After a run that hung the device is reset and ready for the next run.
+        """
         self._load(program.words)
         pairs = [(UNIFORM_WINDOW + 4 * number, value) for number, value in sorted(uniform.items())]
         pairs += [
@@ -77,12 +89,21 @@ class VerilatorBackend:
             (REGISTERS["interrupt"][0], 1 << INTERRUPT["enable"] | 1 << INTERRUPT["pending"]),
             (REGISTERS["control"][0], 1 << CONTROL["start"]),
         ]
+        if self._waves is not None:
+            self.simulation.write_waves(*self._waves)
+        begin = self.simulation.cycles
         self.simulation.write_many(pairs)
-        if not self.simulation.run_until_interrupt(timeout_cycles + STUCK_CYCLES + MARGIN_CYCLES):
+        limit, samples = timeout_cycles + STUCK_CYCLES + MARGIN_CYCLES, None
+        if sample_cycles:
+            ended, samples = wait_with_samples(self.simulation, limit, sample_cycles)
+        else:
+            ended = self.simulation.run_until_interrupt(limit)
+        self._pause_waves(begin)
+        if not ended:
             self._recover()
             return Outcome((ErrorCode.TIMEOUT, 0, timeout_cycles, 0, 0))
         status = self._read("status")
-        outcome = self._outcome(status)
+        outcome = replace(self._outcome(status), samples=samples)
         if status >> STATUS["stuck"] & 1:
             self._recover()
         return outcome
@@ -101,6 +122,23 @@ class VerilatorBackend:
             {name: values[name] for name in BREAKDOWN},
             {name: values[name] for name in COUNTERS},
         )
+
+    @contextmanager
+    def waves(self, path: str, first: int, count: int) -> Iterator[None]:
+        """Waves of runs within the context, without what the host does between them: of ``count`` cycles behind ``first`` ones."""
+        self.simulation.open_waves(path)
+        self._waves = first, count
+        try:
+            yield
+        finally:
+            self._waves = None
+            self.simulation.close_waves()
+
+    def _pause_waves(self, begin: int) -> None:
+        """No waves until the next run; ``begin``: where this one began."""
+        if self._waves is not None:
+            self._waves = max(self._waves[0] - (self.simulation.cycles - begin), 0), self.simulation.waves_left()
+            self.simulation.write_waves(0, 0)
 
     def _recover(self) -> None:
         self.simulation.reset()
@@ -122,7 +160,9 @@ class GoldenBackend:
         for simulator in self.simulators:
             simulator.peers = self.simulators
 
-    def run(self, program: Program, uniform: Mapping[int, int], timeout_cycles: int, wait_timeout_cycles: int = 0) -> Outcome:
+    def run(self, program: Program, uniform: Mapping[int, int], timeout_cycles: int, wait_timeout_cycles: int = 0,
+            sample_cycles: int = 0) -> Outcome:
+        """Run a program to its end; there is no clock, and no sample."""
         error, counters = None, Counter(instructions=0, matrix_instructions=0, matrix_steps=0)
         for core, result in self._results(program, uniform, timeout_cycles):
             counters.update(

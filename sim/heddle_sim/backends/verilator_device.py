@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from ..arguments import check_flag, check_integer, check_number
 from ..progress import Progress
+from .sampling import PORT_COUNTERS
 from .verilator_build import device_library, device_verilog
 
 __all__ = ["MemorySettings", "RtlSimulation", "SimulationError"]
@@ -139,12 +140,17 @@ def _load(path: Path) -> ctypes.CDLL:
         ("run", None, [handle, u64]),
         ("cycles", u64, [handle]),
         ("trace_pins", u64, [handle]),
+        ("open_waves", ctypes.c_int, [handle, ctypes.c_char_p]),
+        ("write_waves", None, [handle, u64, u64]),
+        ("waves_left", u64, [handle]),
+        ("close_waves", None, [handle]),
         ("run_until_interrupt", ctypes.c_int, [handle, u64]),
         ("lite_write", ctypes.c_int, [handle, u32, u32]),
         ("lite_read", ctypes.c_int, [handle, u32, ctypes.POINTER(u32)]),
         ("lite_write_many", ctypes.c_int, [handle, ctypes.c_void_p, u64]),
         ("violation", ctypes.c_char_p, [handle]),
         ("traffic", None, [handle, ctypes.POINTER(u64 * 4)]),
+        ("port_traffic", None, [handle, u32, ctypes.POINTER(u64 * 4)]),
     ):
         function = getattr(library, f"heddle_{name}")
         function.restype, function.argtypes = result, arguments
@@ -169,12 +175,14 @@ class RtlSimulation:
         Verilog of another design with the same ports and the module name ``heddle``.
     progress : Progress, optional
         Receives the stages of the build. The build is done once and cached.
+    waves : str, optional
+        "fst" or "vcd": a build that can write waves in this format, which is slower.
     """
 
     _handle = None      # until it is made
 
     def __init__(self, cfg: Config, memory: np.ndarray, settings: MemorySettings | None = None, *, verilog: str | None = None,
-                 progress: Progress | None = None) -> None:
+                 progress: Progress | None = None, waves: str | None = None) -> None:
         if not isinstance(cfg, Config):
             raise UsageTypeError(f"cfg must be a heddle.Config, not {type(cfg).__name__}")
         if not isinstance(memory, np.ndarray) or isinstance(memory, np.ma.MaskedArray):
@@ -186,7 +194,7 @@ class RtlSimulation:
         progress = progress or Progress()
         self.cfg, self.memory = cfg, memory
         text = verilog if verilog is not None else device_verilog(cfg, progress)
-        self._library = _load(device_library(text, cfg, progress))
+        self._library = _load(device_library(text, cfg, progress, waves))
         self._handle = self._library.heddle_create(memory.ctypes.data, memory.size)
         self.configure(settings or MemorySettings())
         self.reset()
@@ -231,6 +239,23 @@ class RtlSimulation:
             self._check_protocol()
         return False
 
+    def open_waves(self, path: str) -> None:
+        """Waves go to a file until ``close_waves``; ``write_waves`` says of which cycles. Raises ``SimulationError`` in a build without."""
+        if not self._library.heddle_open_waves(self._handle, path.encode()):
+            raise SimulationError(f"waves must be written by a build with waves to a file that can be written, not to {path}")
+
+    def write_waves(self, skip: int, count: int) -> None:
+        """Waves of the next ``count`` cycles behind ``skip`` ones."""
+        self._library.heddle_write_waves(self._handle, skip, count)
+
+    def waves_left(self) -> int:
+        """How many cycles of ``count`` are still to come."""
+        return self._library.heddle_waves_left(self._handle)
+
+    def close_waves(self) -> None:
+        """End the file of the waves."""
+        self._library.heddle_close_waves(self._handle)
+
     @property
     def cycles(self) -> int:
         """Simulated clock cycles."""
@@ -248,7 +273,13 @@ class RtlSimulation:
         """Bursts and beats that the memory has served: ``read_bursts read_beats write_bursts write_beats``."""
         counts = (ctypes.c_uint64 * 4)()
         self._library.heddle_traffic(self._handle, ctypes.byref(counts))
-        return dict(zip(("read_bursts", "read_beats", "write_bursts", "write_beats"), counts, strict=True))
+        return dict(zip(PORT_COUNTERS, counts, strict=True))
+
+    def port_traffic(self, port: int) -> dict[str, int]:
+        """``traffic`` of one AXI port, from 0."""
+        counts = (ctypes.c_uint64 * 4)()
+        self._library.heddle_port_traffic(self._handle, port, ctypes.byref(counts))
+        return dict(zip(PORT_COUNTERS, counts, strict=True))
 
     def close(self) -> None:
         """Free the simulated device; safe to call twice."""

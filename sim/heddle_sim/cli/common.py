@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -181,6 +182,7 @@ def open_device(options: argparse.Namespace, cfg: Config, progress: Progress | N
             memory_settings=settings,
             timeout_cycles=options.timeout_cycles,
             progress=progress,
+            waves=Path(options.wave).suffix[1:] if getattr(options, "wave", None) else None,
         )
     except ConfigError:
         raise

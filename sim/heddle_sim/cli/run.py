@@ -4,6 +4,8 @@ heddle run matmul --m 64 --n 64 --k 64
 heddle run conv --size 28,28 --channels 64 --outputs 64 --filter 3,3 --pads 1
 heddle run program FILE --uniform 0=0x1000 --uniform 1=16
 heddle run FILE.tflite --compare                                (short for: heddle run model FILE.tflite)
+heddle run FILE.tflite --trace out.json --report out.html       where its cycles went (any of the four)
+heddle run FILE.tflite --wave out.fst --wave-layer 3            waves of all signals while node 3 runs
 """
 
 import argparse
@@ -28,6 +30,7 @@ from .common import (
 from .files import read_program
 from .layer_options import add_layer, layer_of
 from .run_model import add_model, run_model
+from .tracing import add_tracing, check_tracing, traced
 
 __all__ = ["add_arguments", "execute"]
 
@@ -52,17 +55,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for parser in (matmul, what.choices["conv"], program, what.choices["model"]):
         add_config(parser)
         add_device(parser)
+        add_tracing(parser)
         add_json(parser)
 
 
 def execute(options: argparse.Namespace) -> None:
+    check_tracing(options)
     if options.what == "model":
         run_model(options)
         return
     cfg = configuration(options)
     if options.what == "program":       # read before a device is built
         program, uniform = read_program(options.file, cfg), _uniform(options.uniform)
-    with progress_for(options) as progress, open_device(options, cfg, progress) as device:
+    with progress_for(options) as progress, open_device(options, cfg, progress) as device, traced(options, _name(options), lambda: device):
         progress.close()
         if options.what == "program":
             row = {"program": options.file} | device.run(program, uniform).as_row()
@@ -75,6 +80,11 @@ def execute(options: argparse.Namespace) -> None:
         else:
             row = gemm_row(device, options.m, options.n, options.k, options.dtype, options.seed, not options.no_check)
             print_gemm(options, "matmul", cfg, [row])
+
+
+def _name(options: argparse.Namespace) -> str:
+    """Of what runs, for a trace or report."""
+    return f"matmul {options.m} x {options.k} x {options.n}" if options.what == "matmul" else getattr(options, "file", options.what)
 
 
 def _add_conv(conv: argparse.ArgumentParser) -> None:

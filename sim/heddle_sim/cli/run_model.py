@@ -17,6 +17,7 @@ from ..models.model import Model, ModelResult
 from ..models.placement import PlacedNode
 from .common import configuration, open_device, print_rows, progress_for, seed
 from .files import file_path
+from .tracing import add_wave_layer, check_wave_layer, traced
 
 __all__ = ["add_model", "run_model"]
 
@@ -25,14 +26,16 @@ _MOST_SHOWN = 40        # characters of the name of a node in a table
 
 def add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", help="a .tflite or .onnx file")
-    parser.add_argument("--input", action="append", default=[], metavar="random|[NAME=]FILE.npy",
-                        help="elements of an input; repeatable (default: random for all)")
+    parser.add_argument("--input", action="append", default=[], metavar="random|dataset|[NAME=]FILE.npy",
+                        help="elements of an input; repeatable (default: random for all). dataset: one of the samples in a file beside the "
+                        "network with its name, .npy, or .npz with arrays by input; --seed says which")
     parser.add_argument("--shape", action="append", default=[], metavar="NAME=LENGTH[,LENGTH…]",
                         help="of an ONNX file: length of a symbolic dimension, or shape of an input; repeatable")
     parser.add_argument("--calibrate", action="append", default=[], metavar="[NAME=]FILE.npy",
                         help="samples of an input of a float ONNX file, which is quantised for their ranges; repeatable")
     parser.add_argument("--seed", type=seed, default=0, help="of random inputs and of the memory (default 0)")
     parser.add_argument("--compare", action="store_true", help="with the reference interpreter, each node with equal operands")
+    add_wave_layer(parser)
 
 
 def run_model(options: argparse.Namespace) -> None:
@@ -41,16 +44,18 @@ def run_model(options: argparse.Namespace) -> None:
     with progress_for(options) as progress:
         begin = time.perf_counter()
         with Model(source, cfg, lambda: open_device(options, cfg, progress), options.memory_mib << 20) as model:
+            layer = check_wave_layer(options, model.placement)
             placing = time.perf_counter() - begin
-            inputs = _inputs(options.input, model.inputs(), options.seed)
+            inputs = _inputs(options.input, model.inputs(), options.seed, file_path(options.file))
             if not options.json:
                 _print_placement(options, cfg.name, model)
             if any(placed.operation for placed in model.placement):
                 model.device        # noqa: B018 - built here, not within the time of a node
             progress.close()
             begin = time.perf_counter()
-            comparison = compared(model, inputs) if options.compare else None
-            result = model.run(inputs) if comparison is None else comparison.result
+            with traced(options, Path(options.file).name, lambda: model.device, wave_layer=layer, loose=False):
+                comparison = compared(model, inputs) if options.compare else None
+                result = model.run(inputs) if comparison is None else comparison.result
             seconds = time.perf_counter() - begin
     rows = _rows(result, comparison)
     summary = _summary(options, model, result, comparison) | {"seconds": seconds, "placing_seconds": placing}
@@ -116,11 +121,14 @@ def _summary(options: argparse.Namespace, model: Model, result: ModelResult, com
     return row
 
 
-def _inputs(texts: list[str], wanted: dict[str, Tensor], number: int) -> dict[str, np.ndarray]:
-    """Inputs by name, from files or at random."""
+def _inputs(texts: list[str], wanted: dict[str, Tensor], number: int, network: Path) -> dict[str, np.ndarray]:
+    """Inputs by name, from files or at random; ``network``: its file."""
     given: dict[str, np.ndarray] = {}
     for text in texts:
         if text == "random":
+            continue
+        if text == "dataset":
+            given |= _sample(network, wanted, number)
             continue
         name, _, file = text.rpartition("=")
         if not name and len(wanted) != 1:
@@ -131,6 +139,27 @@ def _inputs(texts: list[str], wanted: dict[str, Tensor], number: int) -> dict[st
         given[name] = _array(file)
     rng = np.random.default_rng(number)
     return {name: given[name] if name in given else _random(rng, tensor) for name, tensor in wanted.items()}
+
+
+def _sample(network: Path, wanted: dict[str, Tensor], number: int) -> dict[str, np.ndarray]:
+    """One of the samples that lie beside a network, by input."""
+    path = next((path for suffix in (".npz", ".npy") if (path := network.with_suffix(suffix)).is_file()), None)
+    if path is None:
+        raise UsageError(f"--input dataset must find {network.stem}.npy or {network.stem}.npz beside {network}")
+    if path.suffix == ".npy":
+        if len(wanted) != 1:
+            raise UsageError(f"--input dataset must have a .npz file for a network with {len(wanted)} inputs ({', '.join(wanted)})")
+        arrays = {next(iter(wanted)): _array(str(path))}
+    else:
+        with np.load(path, allow_pickle=False) as found:
+            arrays = {name: found[name] for name in found.files}
+    for name, array in arrays.items():
+        if name not in wanted:
+            raise UsageError(f"{path} must have arrays of the inputs {', '.join(wanted)}, not of {name!r}")
+        shape = wanted[name].shape
+        if array.shape != shape and (array.shape[1:] != shape or not len(array)):
+            raise UsageError(f"{path} must have {name} of shape {shape}, or more of them along a first axis, not {array.shape}")
+    return {name: array if array.shape == wanted[name].shape else array[number % len(array)] for name, array in arrays.items()}
 
 
 def _shapes(texts: list[str]) -> dict[str, int | tuple[int, ...]]:

@@ -7,6 +7,7 @@ from operator import add
 from typing import TYPE_CHECKING, Any
 
 from .observers import report_kernel
+from .recording import executing
 
 if TYPE_CHECKING:
     from ..kernels.kernel import Kernel
@@ -22,6 +23,8 @@ def execute(device: Host, kernel: Kernel, operands: Any = None) -> Stats:
     Returns ``Stats``, added up over the launches that count.
     """
     report_kernel(kernel)
-    runs = [(launch.counted, device.run(launch.program, launch.uniform, launch.macs, launch.element_bytes))
-            for launch in kernel.launches(operands)]
+    runs = []
+    for launch in kernel.launches(operands):
+        with executing(kernel, launch.counted):
+            runs.append((launch.counted, device.run(launch.program, launch.uniform, launch.macs, launch.element_bytes)))
     return reduce(add, (stats for counted, stats in runs if counted))

@@ -22,7 +22,7 @@ from heddle.errors import HeddleError
 from ..cli.common import CommandFailed, add_config, add_device, add_json, configuration, open_device, print_rows, progress_for
 from ..device import Device
 from ..models import load_model
-from ..models.packages import needed
+from ..packages import needed
 
 __all__ = ["OPERATORS", "CaseResult", "cases", "main", "run_case"]
 

@@ -15,7 +15,7 @@ from heddle_verif.stimulus.tflite_files import pooling_network
 
 CLI = Path(heddle_sim.cli.__file__).parent
 # They write files as well.
-WRITERS = {"common.py", "generate.py", "figures.py"}
+WRITERS = {"common.py", "generate.py", "figures.py", "tracing.py"}
 GOLDEN = "--config tiny --simulator golden --memory-mib 1"
 # Verb: its options, and the configuration that it names.
 CALLS = {

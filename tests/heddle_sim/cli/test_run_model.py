@@ -47,7 +47,19 @@ def test_inputs_from_files(network, capsys, tmp_path):
     assert all(row[2]["outputs"] == rows[0][2]["outputs"] for row in rows)
 
 
+def test_samples_beside_a_network(network, capsys, tmp_path):
+    """The seed says which of the samples; a file of one, or of several by the name of the input."""
+    samples = np.random.default_rng(0).integers(-128, 128, (3, 1, 4, 4, 3), np.int8)
+    np.save(tmp_path / "one.npy", samples[2])
+    wanted = answer(capsys, "run", str(network), "--compare", "--input", str(tmp_path / "one.npy"), *GOLDEN)["rows"][2]["outputs"]
+    for save in (lambda: np.save(tmp_path / "network.npy", samples), lambda: np.savez(tmp_path / "network.npz", x=samples)):
+        save()
+        found = answer(capsys, "run", str(network), "--compare", "--input", "dataset", "--seed", "5", *GOLDEN)["rows"][2]["outputs"]
+        assert found == wanted
+
+
 @pytest.mark.parametrize("words, says", [
+    (["--input", "dataset"], "--input dataset must find network.npy or network.npz beside "),
     (["--input", "z=x.npy"], "--input must name one of the inputs x, not 'z'"),
     (["--input", "small.npy"], "input x must have shape (1, 4, 4, 3), not (2,)"),
     (["--input", "float.npy"], "input x must be an array of int8, not float64"),

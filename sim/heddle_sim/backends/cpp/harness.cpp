@@ -10,6 +10,9 @@
 #include "Vheddle.h"
 #include "axi_memory.hpp"
 #include "verilated.h"
+#ifdef HEDDLE_WAVES         // a build that writes waves: the class of Verilator that does, and its header
+#include HEDDLE_WAVES_HEADER
+#endif
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -17,6 +20,7 @@ namespace {
 
 constexpr int NO_ANSWER = -1;
 constexpr uint64_t SEED_STEP = 1000003;    // from the seed of a port to that of the next
+constexpr int WAVE_DEPTH = 99;             // levels of the hierarchy: all
 constexpr uint64_t LITE_LIMIT = 10000;     // cycles until an access to a register counts as unanswered
 
 #define AXI_SIGNALS(USE, prefix)                                                                                  \
@@ -40,7 +44,10 @@ using Memory = AxiMemory<AxiPort, AXI_BYTES>;
 class Harness {
 public:
     Harness(uint8_t* memory, uint64_t size)
-        : context_(new VerilatedContext), top_(new Vheddle(context_.get())), ports_(ports(*top_)) {
+        : context_(traced(new VerilatedContext)), top_(new Vheddle(context_.get())), ports_(ports(*top_)) {
+#ifdef HEDDLE_WAVES
+        top_->trace(&waves_, WAVE_DEPTH);
+#endif
         memories_.assign(ports_.size(), Memory(memory, size));
         idle();
         top_->clk = 0;
@@ -84,8 +91,10 @@ public:
         top_->eval();
         for (size_t index = 0; index < ports_.size(); index++) memories_[index].drive(ports_[index]);
         change();
+        dump(0);
         top_->clk = 0;
         top_->eval();
+        dump(1);
         cycles_++;
     }
     void step() { step([] {}); }
@@ -153,6 +162,33 @@ public:
         return hash_;
     }
 
+    // Waves of all signals go to a file until `close_waves`, two units of time a cycle; false in a build without waves.
+    bool open_waves(const char* path) {
+#ifdef HEDDLE_WAVES
+        waves_.open(path);
+        return waves_.isOpen();
+#else
+        (void)path;
+        return false;
+#endif
+    }
+
+    // Within the file: of the next `count` cycles after `skip` ones.
+    void write_waves(uint64_t skip, uint64_t count) {
+        wave_skip_ = skip;
+        wave_count_ = count;
+    }
+
+    // Cycles that `write_waves` has left of `count`.
+    uint64_t waves_left() const { return wave_count_; }
+
+    void close_waves() {
+        wave_count_ = 0;
+#ifdef HEDDLE_WAVES
+        waves_.close();
+#endif
+    }
+
     uint64_t cycles() const { return cycles_; }
     const std::vector<Memory>& memories() const { return memories_; }
 
@@ -166,6 +202,28 @@ public:
     }
 
 private:
+    static VerilatedContext* traced(VerilatedContext* context) {
+#ifdef HEDDLE_WAVES
+        context->traceEverOn(true);
+#endif
+        return context;
+    }
+
+    // The waves of half a cycle.
+    void dump(unsigned half) {
+#ifdef HEDDLE_WAVES
+        if (!wave_count_) return;
+        if (wave_skip_) {
+            wave_skip_ -= half;
+            return;
+        }
+        waves_.dump(2 * cycles_ + half);
+        wave_count_ -= half;
+#else
+        (void)half;
+#endif
+    }
+
     static std::vector<AxiPort> ports(Vheddle& top) { return {AXI_PORTS}; }
 
     void forget() {
@@ -201,6 +259,10 @@ private:
         top_->s_axil_arvalid = top_->s_axil_rready = 0;
     }
 
+#ifdef HEDDLE_WAVES
+    HEDDLE_WAVES waves_;
+#endif
+    uint64_t wave_skip_ = 0, wave_count_ = 0;
     std::unique_ptr<VerilatedContext> context_;
     std::unique_ptr<Vheddle> top_;
     std::vector<AxiPort> ports_;
@@ -221,6 +283,10 @@ EXPORT void heddle_configure(void* handle, const AxiSettings* settings) { at(han
 EXPORT void heddle_reset(void* handle, uint32_t cycles) { at(handle).reset(cycles); }
 EXPORT void heddle_run(void* handle, uint64_t cycles) { at(handle).run(cycles); }
 EXPORT uint64_t heddle_trace_pins(void* handle) { return at(handle).trace_pins(); }
+EXPORT int heddle_open_waves(void* handle, const char* path) { return at(handle).open_waves(path); }
+EXPORT void heddle_write_waves(void* handle, uint64_t skip, uint64_t count) { at(handle).write_waves(skip, count); }
+EXPORT uint64_t heddle_waves_left(void* handle) { return at(handle).waves_left(); }
+EXPORT void heddle_close_waves(void* handle) { at(handle).close_waves(); }
 EXPORT uint64_t heddle_cycles(void* handle) { return at(handle).cycles(); }
 
 // 1 when the interrupt is up, 0 when it stayed down for `limit` cycles.
@@ -241,6 +307,15 @@ EXPORT int heddle_lite_write_many(void* handle, const uint32_t* pairs, uint64_t 
 
 // First violation of the AXI protocol since reset, an empty string while there is none.
 EXPORT const char* heddle_violation(void* handle) { return at(handle).violation(); }
+
+// Read bursts, read beats, write bursts, write beats of one port since the device was made.
+EXPORT void heddle_port_traffic(void* handle, uint32_t port, uint64_t* counts) {
+    const auto& traffic = at(handle).memories().at(port).traffic();
+    counts[0] = traffic.read_bursts;
+    counts[1] = traffic.read_beats;
+    counts[2] = traffic.write_bursts;
+    counts[3] = traffic.write_beats;
+}
 
 // Read bursts, read beats, write bursts, write beats of all ports since the device was made.
 EXPORT void heddle_traffic(void* handle, uint64_t* counts) {

@@ -11,9 +11,9 @@ import numpy as np
 from heddle.errors import UsageError
 
 from ...arguments import plain_array
+from ...packages import needed
 from ..errors import ModelError
 from ..graph import Graph, Node, Tensor
-from ..packages import needed
 from .calibration import calibrated
 from .sessions import all_values
 

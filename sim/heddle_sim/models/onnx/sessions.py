@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ...packages import needed
 from ..errors import ModelError
 from ..graph import Graph, Node
-from ..packages import needed
 
 __all__ = ["NodeSession", "all_values"]
 

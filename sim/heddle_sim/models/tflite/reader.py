@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from ...packages import needed
 from ..errors import ModelError
 from ..graph import Graph, Node, Quantisation, Tensor
-from ..packages import needed
 
 __all__ = ["MOST_BYTES", "read_tflite"]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from ...packages import needed
 from ..errors import ModelError
 from ..graph import Node, Tensor
 from ..operations import DeviceOperation
-from ..packages import needed
 from ..source import Source
 from .host import HostOperators
 from .lowering import lowered

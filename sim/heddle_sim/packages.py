@@ -1,4 +1,4 @@
-"""Packages that only networks from files need."""
+"""Packages of extras, which only some parts need."""
 
 import importlib
 from types import ModuleType
