@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 from math import prod
 from operator import add
@@ -18,9 +19,10 @@ from ..kernels.kept import remembered
 from ..kernels.parts.fitting import fitted
 from ..kernels.planner import plan
 from ..kernels.problem import Elements, Operands
+from .device_array import DeviceArray, place_constant
 from .execution import execute
 from .host import Host
-from .memory import Placement
+from .memory import UNWRITTEN, GlobalMemory, Placement
 
 if TYPE_CHECKING:
     from .stats import Stats
@@ -28,47 +30,76 @@ if TYPE_CHECKING:
 __all__ = ["compiled_convolution"]
 
 
-def compiled_convolution(device: Host, x: np.ndarray, w: np.ndarray, geometry: Geometry, layout: ImageLayout, zero_point: int = 0,
-                         bias: np.ndarray | None = None, requantise: Requantise | None = None) -> tuple[np.ndarray, Stats]:
+def compiled_convolution(device: Host, x: np.ndarray | DeviceArray, w: np.ndarray, geometry: Geometry, layout: ImageLayout,
+                         zero_point: int = 0, bias: np.ndarray | None = None, requantise: Requantise | None = None,
+                         keep: bool = False) -> tuple[np.ndarray | DeviceArray, Stats]:
     """``(y, stats)``; ``x`` and ``y`` of ``layout``, ``w`` (outputs, channels / group, positions…), of 8 bits or int16 from -255 to 254,
     ``bias`` int32 (outputs,).
 
-    y is int32, or of the type of ``requantise``.
+    y is int32, or of the type of ``requantise``. ``keep``: y stays in global memory where one run computes it.
     """
     parts, runs = [], []
     wide_range = w.dtype.itemsize > 1
-    elements = Elements(1, x.dtype.kind == "i", True) if wide_range else Elements.of(x, w)
+    elements = Elements(1, x.dtype.kind == "i", True if wide_range else w.dtype.kind == "i")
     problem = CompiledConvolutionProblem(geometry, layout, 0, elements, zero_point, bias is not None, requantise=requantise,
                                          addends=1 + wide_range)
     whole = remembered("groups", device.cfg, problem,
                        lambda: fitted(device.cfg, problem.name, lambda cfg: merged_groups(cfg, problem)))
     wide, geometry = expanded_weights(w, geometry.group, whole), whole.geometry
     if whole.filled:
+        x = np.asarray(x)
         x = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, whole.filled)])
-    for run in runs_of(whole):
+    problems = runs_of(whole)
+    keep = keep and len(problems) == 1
+    for run in problems:
         mine = slice((run.group or 0) * run.outputs, ((run.group or 0) + 1) * run.outputs)
         kernel = cast(CompiledConvolutionKernel, plan(device.cfg, run))
-        y, stats = _group(device, kernel, x, wide[mine], None if bias is None else bias[mine], geometry)
+        y, stats = _group(device, kernel, x, wide[mine], None if bias is None else bias[mine], geometry, keep)
+        if isinstance(y, DeviceArray):
+            return y, reduce(add, stats)
         parts.append(layout.to_channels_last(y, run.outputs))
         runs += stats
     return layout.from_channels_last(np.concatenate(parts, axis=-1)), reduce(add, runs)
 
 
-def _group(device: Host, kernel: CompiledConvolutionKernel, x: np.ndarray, w: np.ndarray, bias: np.ndarray | None,
-           geometry: Geometry) -> tuple[np.ndarray, list[Stats]]:
+def _group(device: Host, kernel: CompiledConvolutionKernel, x: np.ndarray | DeviceArray, w: np.ndarray, bias: np.ndarray | None,
+           geometry: Geometry, keep: bool) -> tuple[np.ndarray | DeviceArray, list[Stats]]:
     """All images of a group."""
     memory, planes, result = device.memory, kernel.planes, kernel.output.planes
-    stored = _padded(x.reshape(-1, planes.vector * prod(geometry.size)), planes.plane)
+    nbytes = result.count * result.plane * geometry.images
     with Placement(memory) as places:
-        front = -kernel.start       # copies of the first band begin in front of x, those of the last one end behind it
-        image = places.place_bytes(bytes(front) + stored.tobytes() + bytes(kernel.tail)) + front + kernel.first_plane * planes.pitch
-        table = places.place_bytes(kernel.parameters(w, bias).tobytes())
-        bases = places.place_bytes(kernel.bases().tobytes())
-        nbytes = result.count * result.plane * geometry.images
-        y = places.reserve((1, nbytes + kernel.result_tail), np.uint8)
-        runs = [execute(device, kernel, Operands(image + number * planes.image, table, y + number * result.image, bases))
+        image, pitch = _image(memory, places, kernel, x, geometry)
+        table = place_constant(places, memory, kernel.parameters(w, bias).tobytes())
+        bases = place_constant(places, memory, kernel.bases().tobytes())
+        y = memory.reserve((1, nbytes + kernel.result_tail), np.uint8, UNWRITTEN)
+        array = _result(memory, kernel, y, nbytes, geometry)
+        runs = [execute(device, kernel, Operands(image + number * planes.image, table, y + number * result.image, bases, pitch))
                 for number in range(geometry.images)]
-        return kernel.output.array(memory.bytes[y:y + nbytes]), runs
+        return (array if keep else np.asarray(array)), runs
+
+
+def _image(memory: GlobalMemory, places: Placement, kernel: CompiledConvolutionKernel, x: np.ndarray | DeviceArray,
+           geometry: Geometry) -> tuple[int, int]:
+    """Address of the first plane of x that the kernel reads, where x lies or in a place of its own; distance of its planes, 0 for those
+    side by side."""
+    planes, front = kernel.planes, -kernel.start       # copies of the first band begin in front of x, those of the last one end behind it
+    if isinstance(x, DeviceArray):
+        if x.in_place(memory, planes, geometry.images, front, kernel.tail):
+            return x.address + kernel.first_plane * planes.pitch, x.planes.pitch if x.planes.count > 1 else 0
+        x = np.asarray(x)
+    stored = _padded(x.reshape(-1, planes.vector * prod(geometry.size)), planes.plane)
+    return places.place_bytes(bytes(front) + stored.tobytes() + bytes(kernel.tail)) + front + kernel.first_plane * planes.pitch, 0
+
+
+def _result(memory: GlobalMemory, kernel: CompiledConvolutionKernel, address: int, nbytes: int, geometry: Geometry) -> DeviceArray:
+    """The result at ``address``, which has the memory. Where pixels have gaps, as those of less than 16 bytes, its rows have more bytes
+    than a layer wants."""
+    output = kernel.output
+    shape, planes = output.layout.shape(geometry.images, output.outputs, output.size), output.planes
+    if output.layout.channels_last:
+        planes = replace(planes, row_bytes=planes.plane // output.size[0])
+    return DeviceArray.owning(memory, address, planes, geometry.images, shape, output.dtype,
+                              lambda: output.array(memory.bytes[address:address + nbytes]))
 
 
 def _padded(rows: np.ndarray, pitch: int) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 from heddle.errors import UsageError
 from numpy.typing import ArrayLike
 
-from ..arguments import check_choice, integer_array
+from ..arguments import check_choice, check_flag, integer_array
 from ..compiled.geometry import Geometry
 from ..compiled.layout import ImageLayout
 from ..golden.requantise import Requantise
@@ -22,6 +22,7 @@ from ..kernels.parts.convolution_shape import ConvolutionShape
 from ..kernels.planner import plan
 from ..kernels.problem import ConvolutionProblem, Elements, Operands
 from .compiled_convolution import compiled_convolution
+from .device_array import DeviceArray
 from .execution import execute
 from .gathered_convolution import gathered_convolution
 from .host import Host, Pads
@@ -81,11 +82,12 @@ def _without_zero_point(w: np.ndarray, zero_point: Any) -> np.ndarray:
     return shifted
 
 
-def convolve(device: Host, x: ArrayLike, w: ArrayLike, *, strides: int | Sequence[int], pads: Pads, dilations: int | Sequence[int],
-             group: int, layout: str, method: str, bias: np.ndarray | None, x_zero_point: int, w_zero_point: int | Sequence[int],
-             requantise: Requantise | None) -> tuple[np.ndarray, Stats]:
+def convolve(device: Host, x: ArrayLike | DeviceArray, w: ArrayLike, *, strides: int | Sequence[int], pads: Pads,
+             dilations: int | Sequence[int], group: int, layout: str, method: str, bias: np.ndarray | None, x_zero_point: int,
+             w_zero_point: int | Sequence[int], requantise: Requantise | None, keep: bool) -> tuple[np.ndarray | DeviceArray, Stats]:
     """``(y, stats)`` of ``Device.conv``."""
-    x, w = integer_array("x", x), integer_array("w", w)
+    there, keep = x if isinstance(x, DeviceArray) else None, check_flag("keep", keep)
+    x, w = integer_array("x", x if there is None else there.like()), integer_array("w", w)
     _check(x, w, group, method)
     check_columns(len(w), bias, requantise)
     w = _without_zero_point(w, w_zero_point)
@@ -100,10 +102,12 @@ def convolve(device: Host, x: ArrayLike, w: ArrayLike, *, strides: int | Sequenc
     if method == "auto":        # im2col says why none can do it
         layer = CompiledConvolutionProblem(geometry, image_layout, 0, Elements.of(x, w))
         method = fastest_method(expectations(device.cfg, layer)) or "im2col"
+    if method == "compiled":
+        return compiled_convolution(device, x if there is None else there, w, geometry, image_layout, zero_point, bias, requantise, keep)
+    if there is not None:
+        x = np.asarray(there)
     if method == "gather":
         return gathered_convolution(device, x, w, geometry, image_layout)
-    if method == "compiled":
-        return compiled_convolution(device, x, w, geometry, image_layout, zero_point, bias, requantise)
     last = image_layout.to_channels_last(x, geometry.channels)
     shape = ConvolutionShape.of_group(geometry)
     filters = np.ascontiguousarray(np.moveaxis(w, 1, -1))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
-from typing import Any, Self
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Self, cast
 
 import numpy as np
 from heddle.config import Config, load_config
@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from ..arguments import check_choice, check_flag, check_integer, check_operand
 from ..backends.backend import GoldenBackend, VerilatorBackend
+from ..backends.verilator_build import WAVES
 from ..backends.verilator_device import MemorySettings
 from ..golden.requantise import Requantise
 from ..isa import assemble
@@ -36,6 +37,7 @@ from .networks import RecurrentAccess
 from .observers import report_run
 from .pooling import average, global_average, maximum
 from .products import check_columns, check_elements, columns_of
+from .recording import active_recorder
 from .results import LayerResult, MatrixResult
 from .sparse import spmm
 from .stats import Stats
@@ -68,6 +70,8 @@ class Device(TensorAccess, RecurrentAccess):
         (operand: mask of the units, barrier, number of groups); 0: any number. Without effect in the functional simulator.
     progress : Progress
         Told about the stages of a build; by default bars on a terminal.
+    waves : str, optional
+        "fst" or "vcd": ``wave`` writes files of this format. The hardware is built once more for it, and is slower.
 
     Attributes
     ----------
@@ -93,9 +97,14 @@ class Device(TensorAccess, RecurrentAccess):
         timeout_cycles: int = 20_000_000,
         wait_timeout_cycles: int = 0,
         progress: Progress | None = None,
+        waves: str | None = None,
     ) -> None:
         self.cfg = config if isinstance(config, Config) else load_config(config)
         check_choice("simulator", simulator, SIMULATORS)
+        if waves is not None:
+            check_choice("waves", waves, tuple(WAVES))
+            if simulator != "verilator":
+                raise UsageError(f"waves must be None with simulator {simulator!r}, not {waves!r}")
         memory_bytes = check_integer("memory_bytes", memory_bytes, 4096, 1 << self.cfg.axi_address_bits)
         if memory_bytes % 4096:
             raise UsageError(f"memory_bytes must be a multiple of 4096, not {memory_bytes}")
@@ -110,11 +119,12 @@ class Device(TensorAccess, RecurrentAccess):
         if not isinstance(settings, MemorySettings):
             raise UsageTypeError(f"memory_settings must be a MemorySettings, not {type(settings).__name__}")
         self.simulator, self.timeout_cycles, self.wait_timeout_cycles = simulator, timeout_cycles, wait_timeout_cycles
+        self._waves, self.runs = waves, 0
         self.memory = GlobalMemory(memory_bytes)
         self._backend: VerilatorBackend | GoldenBackend | None
         if simulator == "verilator":
             with nullcontext(progress) if progress else default_progress() as shown:
-                self._backend = VerilatorBackend(self.cfg, self.memory.bytes, settings, shown)
+                self._backend = VerilatorBackend(self.cfg, self.memory.bytes, settings, shown, waves=waves)
         else:
             self._backend = GoldenBackend(self.cfg, self.memory.bytes)
 
@@ -182,15 +192,40 @@ class Device(TensorAccess, RecurrentAccess):
             raise UsageError(f"program must have 1 to {self.cfg.instruction_words} instructions, not {len(program)}")
         macs = check_integer("macs", macs, 0, (1 << 63) - 1)
         element_bytes = check_integer("element_bytes", element_bytes, 1, 2)
-        outcome = self._backend.run(program, _uniform_values(uniform), self.timeout_cycles, self.wait_timeout_cycles)
+        self.runs += 1
+        recorder = active_recorder()
+        outcome = self._backend.run(program, _uniform_values(uniform), self.timeout_cycles, self.wait_timeout_cycles,
+                                    0 if recorder is None else recorder.sample_cycles)
         report_run(self.cfg, self.simulator, program, outcome.error and outcome.error[0])
         stats = Stats(outcome.cycles, macs, self.cfg.peak_macs(element_bytes), outcome.breakdown, outcome.counters)
+        if recorder is not None:
+            recorder.add_run(self.cfg, stats, outcome.samples)
         if outcome.error:
             code, pc, operand, core, dimension = outcome.error
             known = code is ErrorCode.UNSUPPORTED and pc < len(program)
             raise DeviceError(code, pc, operand, program.source_line(pc), stats, core=core if self.cfg.cores > 1 else None,
                               dimension=dimension, message=unsupported_message(program.words[pc], self.cfg) if known else None)
         return stats
+
+    def wave(self, path: str | os.PathLike[str], first: int = 0, count: int | None = None) -> AbstractContextManager[None]:
+        """A context in which runs write the waves of all signals to a file, for a device with ``waves``.
+
+        Parameters
+        ----------
+        path : str or path
+            Of the file, which is written anew.
+        first, count : int
+            Of the cycles of the runs, one behind the other, ``count`` (None: all) from number ``first`` on.
+
+        A cycle is two units of time; between runs time passes without waves.
+        """
+        if self._waves is None:
+            raise UsageError("device must be made with waves for wave, not without")
+        if not isinstance(self._backend, VerilatorBackend):
+            raise UsageError("device must be open, not closed")
+        first = check_integer("first", first, 0, (1 << 63) - 1)
+        count = (1 << 63) - 1 if count is None else check_integer("count", count, 1, (1 << 63) - 1)
+        return self._backend.waves(os.fspath(path), first, count)
 
     def matmul(self, a: ArrayLike, b: ArrayLike, transpose: bool = False, b_layout: str = "nk", *, ka: int | None = None,
                kb: int | None = None, order: str | None = None, resident: bool = False) -> MatrixResult:
@@ -261,12 +296,12 @@ class Device(TensorAccess, RecurrentAccess):
 
     def conv(self, x: ArrayLike, w: ArrayLike, bias: np.ndarray | None = None, *, strides: int | Sequence[int] = 1, pads: Pads = 0,
              dilations: int | Sequence[int] = 1, group: int = 1, layout: str = "NCHW", method: str = "auto", x_zero_point: int = 0,
-             w_zero_point: int | Sequence[int] = 0, requantise: Requantise | None = None) -> LayerResult:
+             w_zero_point: int | Sequence[int] = 0, requantise: Requantise | None = None, keep: bool = False) -> LayerResult:
         """Convolution of 8-bit integers, exact in 32 bits (sums wrap modulo 2**32) [S1.16, S2].
 
         Parameters
         ----------
-        x : numpy.ndarray
+        x : numpy.ndarray or DeviceArray
             ``int8`` or ``uint8``: images of ``layout``, with one to three spatial axes.
         w : numpy.ndarray
             ``int8`` or ``uint8``, shape (K, C / group, [T, [R,]] S): filters.
@@ -294,15 +329,18 @@ class Device(TensorAccess, RecurrentAccess):
             twice, by two parts of it.
         requantise : Requantise, optional
             What becomes of the sums; needs ``output_stage`` and at least 16 threads.
+        keep : bool
+            ``y`` is a ``DeviceArray``, which stays in global memory, where one run with method "compiled" computes it. A convolution or
+            pool that wants the planes that are there reads it in place; ``numpy.asarray`` gives a copy.
 
         Returns ``LayerResult``: ``y`` is ``int32`` or of the type of ``requantise``, of ``layout``. Operands and result lie in global
         memory with pixels (im2col, and results with channels last) or planes (compiled) at multiples of 16 bytes; ``stats`` counts from
         operands there to the result there.
         Raises ``ValueError`` for what does not fit together, ``TensorMapError`` for what a descriptor cannot say.
         """
-        return LayerResult(*convolve(self, x, w, strides=strides, pads=pads, dilations=dilations, group=group, layout=layout,
-                                     method=method, bias=bias, x_zero_point=x_zero_point, w_zero_point=w_zero_point,
-                                     requantise=requantise))
+        y, stats = convolve(self, x, w, strides=strides, pads=pads, dilations=dilations, group=group, layout=layout, method=method,
+                            bias=bias, x_zero_point=x_zero_point, w_zero_point=w_zero_point, requantise=requantise, keep=keep)
+        return LayerResult(cast(np.ndarray, y), stats)
 
     def spmm(self, a: Any, b: Any, *, tile: int | None = None, order: str = "auto", dynamic: bool = True,
              resident: bool = False) -> MatrixResult:

@@ -21,6 +21,7 @@ class Host(Protocol):
 
     cfg: Config
     memory: GlobalMemory
+    runs: int           # programs that it has run
 
     def free(self, address: int) -> None: ...
 

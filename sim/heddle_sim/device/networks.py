@@ -1,8 +1,12 @@
 """The part of ``Device`` that runs recurrent networks."""
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
+
+import numpy as np
 from heddle.config import Config
 from heddle.errors import UsageError, UsageTypeError
 from numpy.typing import ArrayLike
@@ -15,7 +19,7 @@ from .recurrent import check_contexts, run_sequences
 from .results import LstmOutputs, RecurrentOutputs, RecurrentResult, TaskResults
 from .stats import Stats
 
-__all__ = ["RecurrentAccess"]
+__all__ = ["Loadable", "LoadedNetwork", "LoadedResult", "RecurrentAccess"]
 
 Names = list[str] | tuple[str, ...]
 Quantised = list[QuantisedLayer] | tuple[QuantisedLayer, ...]
@@ -53,6 +57,53 @@ class _Options(NamedTuple):
     quantised: Quantised | None
     fractions: dict[str, int] | None
     weight_scales: dict[str, float] | None
+
+
+@runtime_checkable
+class Loadable(Protocol):
+    """A network of several layers that a device can load."""
+
+    def load_on(self, device: Any) -> AbstractContextManager[Any]: ...
+
+
+class LoadedResult(NamedTuple):
+    """Of a call of a ``LoadedNetwork``: ``outputs`` and ``states`` by name, float32; ``loaded``: the call loaded weights."""
+
+    outputs: dict[str, np.ndarray]
+    states: dict[str, np.ndarray]
+    stats: Stats
+    loaded: bool
+
+
+class LoadedNetwork:
+    """A recurrent network whose weights and biases stay in the registers of a device between calls; a context manager.
+
+    The first call loads them, and each one behind another run of the device. ``stats`` of the others are those of the steps alone, with
+    what copies inputs and results. States are those of the call before, until ``reset``.
+    """
+
+    def __init__(self, device: Host, network: Network) -> None:
+        self.device, self.network = device, network
+        self._states: dict[str, np.ndarray] = {}
+        self._runs: int | None = None           # of the device, when the weights were there
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._runs = None
+
+    def reset(self) -> None:
+        """The next call begins with states of zero."""
+        self._states = {}
+
+    def __call__(self, x: ArrayLike) -> LoadedResult:
+        """Run the steps of a sequence, as ``run_tasks`` of one ``Sequence`` of the network."""
+        there = self._runs is not None and self._runs == self.device.runs
+        sequence = Sequence(self.network, x, self._states)
+        (result,), stats = run_sequences(self.device, [sequence], loaded=there)
+        self._states, self._runs = result.states, self.device.runs
+        return LoadedResult(result.outputs, result.states, stats, not there)
 
 
 class RecurrentAccess(Host):
@@ -134,6 +185,19 @@ class RecurrentAccess(Host):
         if not sequences:
             raise UsageError("sequences must be at least one, not none")
         return TaskResults(*run_sequences(self, sequences, contexts))
+
+    def load(self, network: Network | Loadable) -> AbstractContextManager[Any]:
+        """A network that stays loaded between calls: ``with device.load(network) as loaded: loaded(x)``.
+
+        Of a ``Network`` the weights stay in the factor registers: ``LoadedNetwork``. Of one of ``heddle_sim.load_model(path, device)``
+        they stay in global memory: ``heddle_sim.models.model.LoadedModel``.
+        """
+        if isinstance(network, Network):
+            check_contexts(self.cfg, None)
+            return LoadedNetwork(self, network)
+        if not isinstance(network, Loadable):
+            raise UsageTypeError(f"network must be a Network, or one of load_model, not {type(network).__name__}")
+        return network.load_on(self)
 
     def _recurrent(self, kind: str, operands: tuple[ArrayLike | None, ...], form: dict[str, Any], options: _Options) -> RecurrentResult:
         layout: dict[str, Any] = {"cats": options.cats, "skip_zeros": options.skip_zeros, "threshold": options.threshold}

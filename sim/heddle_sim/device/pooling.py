@@ -24,6 +24,7 @@ from ..kernels.planner import plan
 from ..kernels.pooling import PoolKernel, PoolProblem
 from ..kernels.problem import Elements, Operands
 from .compiled_convolution import compiled_convolution
+from .device_array import DeviceArray, place_constant
 from .execution import execute
 from .host import Host, Pads
 from .image_arguments import axis_pairs, check_bytes, check_zero_point, per_axis
@@ -38,9 +39,9 @@ _LAST = ImageLayout("NHWC")
 _MOST_LEFT = 6          # shift of a weight of 8 bits
 
 
-def _image(x: ArrayLike, layout: str, name: str) -> tuple[np.ndarray, ImageLayout]:
-    """An array of bytes and its layout, which has one or two spatial axes."""
-    x = integer_array("x", x)
+def _image(x: ArrayLike | DeviceArray, layout: str, name: str) -> tuple[np.ndarray, ImageLayout]:
+    """An array of bytes, of one that lies on the device its shape only, and its layout, which has one or two spatial axes."""
+    x = integer_array("x", x.like() if isinstance(x, DeviceArray) else x)
     check_bytes("x", x)
     named = ImageLayout(layout)
     spatial = x.ndim - 2 - (named.vector > 1)
@@ -119,9 +120,18 @@ def depthwise_average(cfg: Config, problem: PoolProblem) -> tuple[CompiledConvol
     return (layer, 1 << left) if faster else None
 
 
-def _run(device: Host, x: np.ndarray, layout: ImageLayout, problem: PoolProblem) -> tuple[np.ndarray, Stats]:
-    shape, planes = problem.geometry, _planes(x, layout)
-    images, channels, _ = layout.sizes(x.shape)
+def _in_place(x: DeviceArray, layout: ImageLayout, problem: PoolProblem) -> bool:
+    """Whether a pool reads an array where it lies: channels last, a multiple of 16, without gaps."""
+    return layout.channels_last and x.plain and x.shape[-1] == problem.geometry.channels
+
+
+def _run(device: Host, x: np.ndarray | DeviceArray, layout: ImageLayout, problem: PoolProblem) -> tuple[np.ndarray, Stats]:
+    shape, (images, channels, _) = problem.geometry, layout.sizes(x.shape)
+    planes: np.ndarray | DeviceArray
+    if isinstance(x, DeviceArray) and x.memory is device.memory and _in_place(x, layout, problem):
+        planes = x
+    else:
+        planes = _planes(np.asarray(x), layout)
     convolution = None
     if problem.kind == "average":
         convolution = remembered("average", device.cfg, problem, lambda: depthwise_average(device.cfg, problem))
@@ -132,37 +142,39 @@ def _run(device: Host, x: np.ndarray, layout: ImageLayout, problem: PoolProblem)
         layer, weight = convolution
         w = np.full((shape.channels, 1, *shape.filter), weight, np.int8)
         bias = np.full(shape.channels, weight * shape.positions * problem.fill, np.int32) if layer.bias else None
-        y, stats = compiled_convolution(device, planes, w, shape, _LAST, problem.fill, bias, layer.requantise)
+        found, stats = compiled_convolution(device, planes, w, shape, _LAST, problem.fill, bias, layer.requantise)
+        y = np.asarray(found)
     size = shape.result[:layout.spatial]
     if _in_blocks(layout):
         return y.reshape(layout.shape(images, channels, size)), stats
     return layout.from_channels_last(np.ascontiguousarray(y.reshape(images, *size, -1)[..., :channels])), stats
 
 
-def _pooled(device: Host, planes: np.ndarray, problem: PoolProblem) -> tuple[np.ndarray, Stats]:
+def _pooled(device: Host, planes: np.ndarray | DeviceArray, problem: PoolProblem) -> tuple[np.ndarray, Stats]:
     """By the thread unit: (pixels of all planes, channels)."""
     kernel, memory, shape = cast(PoolKernel, plan(device.cfg, problem)), device.memory, problem.geometry
     with Placement(memory) as places:
-        operands = Operands(places.place_bytes(planes.tobytes()), places.place_bytes(kernel.parameters()),
+        source = planes.address if isinstance(planes, DeviceArray) else places.place_bytes(planes.tobytes())
+        operands = Operands(source, place_constant(places, memory, kernel.parameters()),
                             places.reserve((1, shape.pixels * shape.channels), np.uint8))
         stats = execute(device, kernel, operands)
         return memory.read(operands.c, (shape.images * prod(shape.result), shape.channels), problem.output.dtype), stats
 
 
-def maximum(device: Host, x: ArrayLike, *, layout: str, **window: Any) -> tuple[np.ndarray, Stats]:
+def maximum(device: Host, x: ArrayLike | DeviceArray, *, layout: str, **window: Any) -> tuple[np.ndarray, Stats]:
     """``(y, stats)`` of ``Device.max_pool``."""
     array, image_layout = _image(x, layout, "max_pool")
-    return _run(device, array, image_layout, pool_problem("max", array, image_layout, **window))
+    return _run(device, x if isinstance(x, DeviceArray) else array, image_layout, pool_problem("max", array, image_layout, **window))
 
 
-def average(device: Host, x: ArrayLike, *, layout: str, count_include_pad: bool, x_zero_point: int, requantise: Requantise | None,
-            **window: Any) -> tuple[np.ndarray, Stats]:
+def average(device: Host, x: ArrayLike | DeviceArray, *, layout: str, count_include_pad: bool, x_zero_point: int,
+            requantise: Requantise | None, **window: Any) -> tuple[np.ndarray, Stats]:
     """``(y, stats)`` of ``Device.average_pool``."""
     array, image_layout = _image(x, layout, "average_pool")
     _check_requantise(requantise)
     problem = pool_problem("average", array, image_layout, include_pad=check_flag("count_include_pad", count_include_pad),
                            zero_point=check_zero_point("x_zero_point", x_zero_point, array.dtype), requantise=requantise, **window)
-    return _run(device, array, image_layout, problem)
+    return _run(device, x if isinstance(x, DeviceArray) else array, image_layout, problem)
 
 
 def global_average(device: Host, x: ArrayLike, *, layout: str, x_zero_point: int,

@@ -96,8 +96,8 @@ class CompiledConvolutionKernel(CompiledProducts):
             row = self.planes.row_bytes
             values |= {"x_pitch": self.row_step * row, "x_blocks": row // BANK_BYTES, "x_count": self.rows, "slab_pitch": row}
         else:
-            values |= {"x_pitch": self.planes.pitch, "x_blocks": self._piece_bytes(self.rows) // BANK_BYTES, "x_count": self.plane_count,
-                       "slab_pitch": self._piece_pitch(self.rows)}
+            values |= {"x_pitch": operands.pitch or self.planes.pitch, "x_blocks": self._piece_bytes(self.rows) // BANK_BYTES,
+                       "x_count": self.plane_count, "slab_pitch": self._piece_pitch(self.rows)}
         values |= {f"slot_{number}": place for number, place in enumerate(self.slots)}
         values |= {f"slot_{number}_pitch": self.chunk_pitch for number in range(CHUNK_SLOTS)}
         uniform = {names.index(name): value & 0xFFFF_FFFF for name, value in values.items() if name in names}

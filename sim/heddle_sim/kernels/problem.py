@@ -24,12 +24,14 @@ class Operands:
 
     ``a`` and ``b``: the two factors; of a convolution the descriptors of x and w. ``c``: the result; of a convolution its descriptor.
     ``table``: constants of the columns of a layer, or the lanes' places of a resident product. Fields that a kernel does not need stay 0.
+    ``pitch``: of a compiled convolution the distance of the planes of x, 0 where they lie side by side.
     """
 
     a: int = 0
     b: int = 0
     c: int = 0
     table: int = 0
+    pitch: int = 0
 
 
 @dataclass(frozen=True)

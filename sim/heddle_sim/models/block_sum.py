@@ -14,6 +14,7 @@ from typing import Self
 import numpy as np
 
 from ..device import Device, Stats
+from ..device.device_array import DeviceArray
 from .errors import Refusal
 from .operations import DeviceOperation, Sum
 from .requantisation import requantisation
@@ -40,6 +41,7 @@ class BlockSum(DeviceOperation):
     """
 
     method = "conv"
+    in_place = True
     of: Sum
     weights: tuple[int, int]
     factor: float
@@ -57,19 +59,29 @@ class BlockSum(DeviceOperation):
             return None
         return cls(one.shape, one, (int(p[place]), int(q[place])), float(factor[place]), operands=one.operands)
 
-    def call(self, device: Device, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, Stats]:
+    def call(self, device: Device, arrays: Sequence[np.ndarray], keep: bool) -> tuple[np.ndarray, Stats]:
         one, spec = self.of, self.of.output
         a, b = arrays[0], arrays[1] if one.constant is None else one.constant
         if a.dtype != b.dtype:
             raise Refusal(f"addends must have one type for a convolution, not {a.dtype} and {b.dtype}")
-        blocks = -(-a.size // _BLOCK)
-        x = np.zeros((1, 2, blocks, 1, _BLOCK), a.dtype)
-        for index, array in enumerate((a, b)):
-            x[0, index].reshape(-1)[:array.size] = array.reshape(-1)
-        w = np.concatenate([np.diag(np.full(_BLOCK, weight, np.int8)) for weight in self.weights], axis=1)[:, :, None, None]
+        x, swapped = _image(a, b)
+        weights = self.weights[::-1] if swapped else self.weights
+        w = np.concatenate([np.diag(np.full(_BLOCK, weight, np.int8)) for weight in weights], axis=1)[:, :, None, None]
         offset = sum(weight * point for weight, point in zip(self.weights, one.zero_points))
         bias = np.full(_BLOCK, -offset, np.int32)
         requantise = requantisation(np.array([self.factor]), int(spec.zero_point), spec.dtype, (spec.minimum, spec.maximum),
                                     255.0 * sum(self.weights))
-        y, stats = device.conv(x, w, bias, layout=f"NCHWc{_BLOCK}", requantise=requantise)
-        return y.reshape(-1)[:a.size], replace(stats, macs=0)
+        y, stats = device.conv(x, w, bias, layout=f"NCHWc{_BLOCK}", requantise=requantise, keep=keep and a.size % _BLOCK == 0)
+        found = y.reshape(self.shape) if y.size == a.size else y.reshape(-1)[:a.size]
+        return found, replace(stats, macs=0)
+
+
+def _image(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, bool]:
+    """Both addends as an image, and whether b is its first block of channels: where they lie, or from the host."""
+    if isinstance(a, DeviceArray) and isinstance(b, DeviceArray) and (blocks := a.as_blocks(b, _BLOCK)):
+        return blocks
+    blocks_of_each = -(-a.size // _BLOCK)
+    x = np.zeros((1, 2, blocks_of_each, 1, _BLOCK), a.dtype)
+    for index, array in enumerate((a, b)):
+        x[0, index].reshape(-1)[:array.size] = np.asarray(array).reshape(-1)
+    return x, False

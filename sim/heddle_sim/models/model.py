@@ -15,13 +15,15 @@ from heddle.errors import UsageError, UsageTypeError
 
 from ..arguments import check_mask
 from ..device import Device, Stats
+from ..device.device_array import DeviceArray, PlacedConstants, placing_constants
+from ..device.recording import record_layer
 from ..kernels.kept import Kept, kept_plans
 from .errors import ModelError, Refusal
 from .graph import Graph, Tensor
 from .placement import PlacedNode, placed_nodes
 from .source import Source
 
-__all__ = ["Model", "ModelResult", "NodeResult"]
+__all__ = ["LoadedModel", "Model", "ModelResult", "NodeResult"]
 
 # What numpy says where shapes, axes or numbers of operands do not fit.
 _MISFITS = (ValueError, IndexError, TypeError, AssertionError, ZeroDivisionError, KeyError, OverflowError)
@@ -139,11 +141,14 @@ class Model:
 
         Returns ``ModelResult``. Raises ``ValueError`` or ``TypeError``, which names the input, for what does not fit.
         """
-        values = self.checked(inputs)
-        nodes = list(self.steps(values))
+        return self._run(self.checked(inputs), False)
+
+    def _run(self, values: dict[str, np.ndarray], keep: bool) -> ModelResult:
+        """``run`` with checked inputs; ``keep``: results stay on the device where they can."""
+        nodes = list(self.steps(values, keep))
         stats = [node.stats for node in nodes if node.stats is not None]
         total = reduce(add, stats, Stats(0, 0, 0)) if stats else Stats(None, 0, self.cfg.peak_macs_per_cycle)
-        return ModelResult({name: values[name] for name in self.graph.outputs}, total, nodes)
+        return ModelResult({name: np.asarray(values[name]) for name in self.graph.outputs}, total, nodes)
 
     def checked(self, inputs: Mapping[str, np.ndarray] | np.ndarray) -> dict[str, np.ndarray]:
         """Inputs by name, checked. Raises as ``run``."""
@@ -166,27 +171,37 @@ class Model:
             values[name] = np.ascontiguousarray(array)
         return values
 
-    def steps(self, values: dict[str, np.ndarray]) -> Iterator[NodeResult]:
-        """Run one node after the other from checked inputs; ``values`` gets all that they compute."""
+    def steps(self, values: dict[str, np.ndarray], keep: bool = False) -> Iterator[NodeResult]:
+        """Run one node after the other from checked inputs; ``values`` gets all that they compute. ``keep``: results stay on the device
+        where they can."""
         values.update((name, tensor.data) for name, tensor in self.graph.tensors.items() if tensor.data is not None)
         for placed in self.placement:
             arrays = [None if name is None else values[name] for name in placed.node.inputs]
-            result = self.run_node(placed, arrays)
+            with record_layer(placed.node.name, placed.node.op, placed.where) as layer:
+                result = self.run_node(placed, arrays, keep)
+            if layer is not None and placed.operation is None:
+                layer.seconds = result.seconds
             values.update(zip(placed.node.outputs, result.results))
             yield result
 
-    def run_node(self, placed: PlacedNode, arrays: Sequence[np.ndarray | None]) -> NodeResult:
-        """Run a node with operands; None for those that are left out."""
+    def run_node(self, placed: PlacedNode, arrays: Sequence[np.ndarray | None], keep: bool = False) -> NodeResult:
+        """Run a node with operands; None for those that are left out. ``keep``: results stay on the device where they can."""
         if placed.operation is None:
             begin = time.perf_counter()
-            results = self._on_host(placed, arrays)
+            results = self._on_host(placed, [None if array is None else np.asarray(array) for array in arrays])
             return NodeResult(placed, list(arrays), results, None, time.perf_counter() - begin)
         device = self.device
         begin = time.perf_counter()
         activations = [array for index in placed.operation.operands if (array := arrays[index]) is not None]
         with kept_plans(self._plans):
-            results, stats = placed.operation.run(device, activations)
+            results, stats = placed.operation.run(device, activations, keep)
         return NodeResult(placed, list(arrays), results, stats, time.perf_counter() - begin)
+
+    def load_on(self, device: Device) -> LoadedModel:
+        """See ``Device.load``."""
+        if self.device is not device:
+            raise UsageError("network must be one of load_model(path, device) for this device, not for another one")
+        return LoadedModel(self)
 
     def _on_host(self, placed: PlacedNode, arrays: Sequence[np.ndarray | None]) -> list[np.ndarray]:
         """Results of a node on the host, of the shapes that the graph says."""
@@ -200,3 +215,54 @@ class Model:
             if array.shape != tensor.shape:
                 raise ModelError(f"tensor {name} must have the shape {array.shape} that {node.op} gives, not {tensor.shape}")
         return results
+
+
+class LoadedModel:
+    """A network whose weights stay in global memory between calls, and activations between the layers that can read them there; a context
+    manager, made by ``Device.load``.
+
+    Attributes
+    ----------
+    model : Model
+    weight_bytes : int
+        What the first call has placed: weights, biases, and tables of the kernels.
+    stayed : list of str
+        Tensors of the last call that the host has not read.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self._constants: PlacedConstants | None = PlacedConstants(model.device.memory)
+        self.stayed: list[str] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free the weights; safe to call twice."""
+        if self._constants is not None:
+            self._constants.close()
+            self._constants = None
+
+    @property
+    def weight_bytes(self) -> int:
+        """See above."""
+        return 0 if self._constants is None else self._constants.nbytes
+
+    @property
+    def weight_cycles(self) -> int:
+        """Least cycles in which the bus of a core takes the weights."""
+        return -(-self.weight_bytes // self.model.cfg.axi_bytes)
+
+    def __call__(self, inputs: Mapping[str, np.ndarray] | np.ndarray) -> ModelResult:
+        """``Model.run``. Operands and results of its nodes may be ``DeviceArray``s; outputs of the network are arrays."""
+        if self._constants is None:
+            raise UsageError("network must be loaded, not closed")
+        values = self.model.checked(inputs)
+        with placing_constants(self._constants):
+            result = self.model._run(values, True)
+        self.stayed = [name for name, array in values.items() if isinstance(array, DeviceArray) and not array.fetched]
+        return result

@@ -1,0 +1,108 @@
+"""Networks that stay loaded: the same results as ``run``, weights placed once, activations that the host does not read."""
+
+import numpy as np
+import pytest
+from heddle_sim import Device, Network, load_model
+from heddle_sim.device.device_array import DeviceArray
+from heddle_sim.golden.requantise import Requantise
+from heddle_verif.networks import folder
+from heddle_verif.stimulus.recurrent_networks import random_layer
+
+SPEC = Requantise(1 << 20, 28, 3, dtype=np.int8)
+
+
+@pytest.fixture(scope="module")
+def device():
+    with Device("base", "golden", memory_bytes=8 << 20) as device:
+        yield device
+
+
+def layer(rng, channels, outputs, size=3, group=1):
+    return {"w": rng.integers(-128, 128, (outputs, channels // group, size, size), np.int8),
+            "bias": rng.integers(-999, 999, outputs, np.int32), "pads": size // 2, "group": group, "x_zero_point": 3, "requantise": SPEC}
+
+
+@pytest.mark.parametrize("layout, channels, images, stays", [
+    ("NHWC", (16, 32, 48), 1, True), ("NHWC", (16, 32, 16), 3, True), ("NHWC", (16, 24, 16), 1, False), ("NCHW", (5, 7, 6), 2, True),
+    ("NCHWc16", (32, 32, 16), 1, True), ("CNHW", (4, 6, 5), 2, True)])
+def test_two_convolutions(device, layout, channels, images, stays):
+    """The second one reads what the first one left, if it wants these planes; the bytes are the same."""
+    from heddle_sim.compiled.layout import ImageLayout
+
+    rng = np.random.default_rng(0)
+    x = rng.integers(-128, 128, ImageLayout(layout).shape(images, channels[0], (6, 5)), np.int8)
+    first, second = (layer(rng, *pair) for pair in zip(channels, channels[1:]))
+    wanted = device.conv(device.conv(x, layout=layout, **first).y, layout=layout, **second).y
+    used = device.memory.allocator.used
+    middle = device.conv(x, layout=layout, keep=True, **first).y
+    assert isinstance(middle, DeviceArray) and device.memory.allocator.used > used
+    found = device.conv(middle, layout=layout, **second).y
+    assert np.array_equal(found, wanted) and middle.fetched is not stays
+    assert np.array_equal(middle, device.conv(x, layout=layout, **first).y)
+    del middle
+    assert device.memory.allocator.used == used
+
+
+def test_pools_read_in_place(device):
+    rng = np.random.default_rng(1)
+    x, first = rng.integers(-128, 128, (1, 8, 8, 16), np.int8), layer(rng, 16, 32)
+    there = device.conv(x, layout="NHWC", keep=True, **first).y
+    assert not there.fetched
+    maximum, average = device.max_pool(there, 2, strides=2, layout="NHWC").y, device.average_pool(there, 8, layout="NHWC").y
+    assert not there.fetched
+    here = np.asarray(there)
+    assert there.fetched and np.array_equal(maximum, device.max_pool(here, 2, strides=2, layout="NHWC").y)
+    assert np.array_equal(average, device.average_pool(here, 8, layout="NHWC").y)
+
+
+def test_results_of_several_runs_are_arrays(device):
+    """A group each: no run has the whole result."""
+    rng = np.random.default_rng(2)
+    x, one = rng.integers(-128, 128, (1, 6, 6, 64), np.int8), layer(rng, 64, 128, group=2)
+    found = device.conv(x, layout="NHWC", keep=True, **one)
+    assert np.array_equal(found.y, device.conv(x, layout="NHWC", **one).y)
+
+
+@pytest.mark.parametrize("name, kept", [("resnet8", 12), ("kws", 9)])
+def test_networks(device, name, kept):
+    """Weights are placed by the first call; the tensors between device layers stay there."""
+    path = folder() / f"{name}.tflite"
+    if not path.is_file():
+        pytest.skip(f"{path.name} is not in {folder().name}")
+    rng, used = np.random.default_rng(0), device.memory.allocator.used
+    with load_model(path, device) as model, device.load(model) as loaded:
+        sizes = []
+        for _ in range(2):
+            inputs = {key: rng.integers(-128, 128, tensor.shape, np.int8) for key, tensor in model.inputs().items()}
+            found, wanted = loaded(inputs), model.run(inputs)
+            assert all(np.array_equal(found.outputs[key], wanted.outputs[key]) for key in wanted.outputs)
+            assert found.stats == wanted.stats
+            sizes.append(loaded.weight_bytes)
+            assert len(loaded.stayed) >= kept, loaded.stayed
+        assert sizes[0] == sizes[1] > sum(placed.operation.w.size for placed in model.placement if hasattr(placed.operation, "w"))
+        assert loaded.weight_cycles == -(-sizes[0] // device.cfg.axi_bytes)
+        del found, wanted
+    assert device.memory.allocator.used == used
+    with pytest.raises(ValueError, match="network must be loaded, not closed"):
+        loaded(inputs)
+
+
+def test_recurrent_networks(device):
+    """Weights stay in the factor registers; another run of the device in between makes them come again. States go on."""
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((12, 8)).astype(np.float32)
+    network = Network.of_layer(random_layer(rng, "lstm", 8, 16), [(x, None, None)])
+    with device.load(network) as loaded:
+        parts = [loaded(x[:4]), loaded(x[4:8])]
+        device.add(np.ones(16, np.int8), np.ones(16, np.int8), (1, 1), 0)
+        parts.append(loaded(x[8:]))
+        assert [part.loaded for part in parts] == [True, False, True]
+        loaded.reset()
+        (whole,) = [loaded(x)]
+    assert not whole.loaded
+    assert np.array_equal(np.concatenate([part.outputs["y.h"] for part in parts]), whole.outputs["y.h"])
+
+
+def test_what_is_no_network(device):
+    with pytest.raises(TypeError, match="network must be a Network, or one of load_model, not int"):
+        device.load(3)
