@@ -218,3 +218,32 @@ def test_zero_points_that_are_computed(tmp_path, device):
     path = write_onnx(tmp_path / "a.onnx", nodes, {"f": (F32, (5, 20)), "g": (F32, (1, 3, 6, 6))},
                       {"y": (I32, (5, 6)), "v": (I32, (1, 4, 6, 6))}, constants)
     check(path, device, ["host", "device"] * 2, most=0)
+
+
+@pytest.mark.parametrize("op, gates", [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
+def test_recurrent_layers_with_calibrated_ranges(tmp_path, device, op, gates):
+    """Ranges of samples instead of those of each call: near the float network within them, the same for parts of a sequence."""
+    rng = np.random.default_rng(5)
+    steps, inputs, hidden = 6, 5, 8
+    constants = {name: rng.normal(0, 0.5, (1, gates * hidden, width)).astype(F32) for name, width in (("w", inputs), ("r", hidden))}
+    path = write_onnx(tmp_path / "a.onnx", [make_node(op, ["x", "w", "r"], ["y"], hidden_size=hidden)], {"x": (F32, (steps, 1, inputs))},
+                      {"y": (F32, ["?"] * 4)}, constants)
+    samples = rng.normal(0, 1, (4, steps, 1, inputs)).astype(F32)
+    with load_model(path, device, calibrate={"x": samples}) as model:
+        (placed,) = model.placement
+        assert placed.where == "device", placed.why
+        assert len(placed.operation.form["quantised"]) == 1
+        found = compared(model, {"x": samples[0]})
+        assert found.nodes[0].most < 0.02
+        small = model.run({"x": samples[0] / 64}).outputs["y"]
+    with load_model(path, device) as model:
+        assert not np.array_equal(small, model.run({"x": samples[0] / 64}).outputs["y"])     # ranges of its own
+
+
+@pytest.mark.parametrize("a, b", [((2, 3, 5), (2, 5, 4)), ((3, 5), (2, 5, 4)), ((2, 1, 3, 5), (3, 5, 4)), ((2, 3, 5), (1, 5, 4))])
+def test_batches_of_products(tmp_path, device, a, b):
+    """Matrices of both factors are broadcast as ONNX does."""
+    constants = {"as": F32(0.04), "az": I8(-3), "b": random_of(I8, b), "bs": F32(0.02), "bz": I8(0), "ys": F32(1.5), "yz": I8(4)}
+    nodes = [make_node("QLinearMatMul", ["x", "as", "az", "b", "bs", "bz", "ys", "yz"], ["y"])]
+    path = write_onnx(tmp_path / "a.onnx", nodes, {"x": (I8, a)}, {"y": (I8, ["?"] * max(len(a), len(b)))}, constants)
+    check(path, device, ["device"])

@@ -13,10 +13,10 @@ import numpy as np
 from heddle.errors import UsageError
 
 from ...arguments import plain_array
+from ...packages import needed
 from ..errors import ModelError
-from ..packages import needed
 
-__all__ = ["calibrated"]
+__all__ = ["calibrated", "feeds"]
 
 _OPERATORS = ["Conv", "MatMul", "Gemm", "Add", "AveragePool", "GlobalAveragePool", "MaxPool", "Relu", "Clip", "Reshape", "Flatten",
               "Transpose", "Squeeze", "Unsqueeze"]
@@ -40,7 +40,7 @@ def calibrated(model: Any, samples: Mapping[str, np.ndarray], what: str) -> Any:
     onnx, quantisation = needed("onnx", "an ONNX file"), needed("onnxruntime.quantization", "calibration")
     if any(node.op_type in ("QuantizeLinear", "QLinearConv", "QLinearMatMul") for node in model.graph.node):
         raise UsageError(f"calibrate must be none for a network that is quantised, as {what} is")
-    reader = _reader(quantisation, _feeds(model, samples))
+    reader = _reader(quantisation, feeds(model, samples))
     try:
         if max((item.version for item in model.opset_import if item.domain in ("", "ai.onnx")), default=0) < _LEAST_OPSET:
             model = onnx.version_converter.convert_version(model, _LEAST_OPSET)
@@ -65,8 +65,8 @@ def _quiet() -> Iterator[None]:
         logging.disable(before)
 
 
-def _feeds(model: Any, samples: Mapping[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
-    """Inputs of each run."""
+def feeds(model: Any, samples: Mapping[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
+    """Inputs of each run for samples as ``calibrated`` takes them. Raises ``ValueError`` for those that do not fit."""
     constants = {tensor.name for tensor in model.graph.initializer}
     shapes = {value.name: tuple(dimension.dim_value for dimension in value.type.tensor_type.shape.dim)
               for value in model.graph.input if value.name not in constants}
@@ -86,11 +86,11 @@ def _feeds(model: Any, samples: Mapping[str, np.ndarray]) -> list[dict[str, np.n
     return [dict(zip(stacks, parts)) for parts in zip(*stacks.values())]
 
 
-def _reader(quantisation: Any, feeds: list[dict[str, np.ndarray]]) -> Any:
+def _reader(quantisation: Any, runs: list[dict[str, np.ndarray]]) -> Any:
     """What onnxruntime asks for inputs, one after the other."""
     class Reader(quantisation.CalibrationDataReader):
         def __init__(self) -> None:
-            self.left = list(feeds)
+            self.left = list(runs)
 
         def get_next(self) -> dict[str, np.ndarray] | None:
             return self.left.pop(0) if self.left else None

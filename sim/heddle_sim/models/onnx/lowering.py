@@ -12,7 +12,7 @@ from ...golden.requantise import Requantise
 from ..errors import Refusal
 from ..graph import Graph, Node, Tensor
 from ..layers import fully_connected, points_of, shifted
-from ..operations import AveragePool, Convolution, DeviceOperation, FullyConnected, MaximumPool, Sum
+from ..operations import AveragePool, Convolution, DeviceOperation, FullyConnected, MaximumPool, Products, Sum
 from ..quantised import Bytes, as_bytes, constant, narrowed
 from ..requantisation import most_sum, requantisation
 from .forms import Form, form_of
@@ -93,19 +93,38 @@ def _product(form: Form) -> DeviceOperation:
     x, attributes = as_bytes(form.x, "a"), form.attributes
     transposed = bool(attributes.get("transB", 0))
     b, scales, points = _filters(form, 0 if transposed else -1)
-    if b.ndim != 2 or len(x.shape) < 2:
-        raise Refusal(f"factors must be a matrix b and at least one a, not of shapes {x.shape} and {b.shape}")
+    if b.ndim < 2 or len(x.shape) < 2:
+        raise Refusal(f"factors must be matrices, not of shapes {x.shape} and {b.shape}")
     if attributes.get("transA", 0):
         raise Refusal("a must lie in rows, not transposed (transA)")
     for name in ("alpha", "beta"):
         if attributes.get(name, 1.0) != 1.0:
             raise Refusal(f"{name} must be 1, not {attributes[name]:g}")
+    if b.ndim > 2:
+        return _products(form, x, b, scales, points)
     w = b if transposed else b.T
     if scales.size not in (1, len(w)):
         raise Refusal(f"b must have one scale, or one for each of {len(w)} columns, not {scales.size}")
     bias = _bias(form, x.scale * scales, len(w))
     spec = _output(form, x, w, scales, points, bias)
     return fully_connected(form.y.shape, int(np.prod(x.shape[:-1])), w, points, bias, x.zero_point, spec)
+
+
+def _products(form: Form, x: Bytes, b: np.ndarray, scales: np.ndarray, points: np.ndarray) -> DeviceOperation:
+    """MatMul whose second factor is a batch of matrices (…, inputs, outputs)."""
+    if form.point is not None or form.bias is not None:
+        raise Refusal(f"b must be one matrix for a bias, or a zero point that is computed, not of shape {b.shape}")
+    if scales.size not in (1, b.shape[-1]) or points.size not in (1, b.shape[-1]):
+        raise Refusal(f"b must have one scale, or one for each of {b.shape[-1]} columns, not {scales.size}")
+    batch = np.broadcast_shapes(x.shape[:-2], b.shape[:-2])
+    matrices = np.broadcast_to(np.arange(int(np.prod(x.shape[:-2]))).reshape(x.shape[:-2]), batch).reshape(-1)
+    weights = np.broadcast_to(b, (*batch, *b.shape[-2:])).reshape(-1, *b.shape[-2:])
+    shape, parts = form.y.shape[-2:], []
+    for matrix in weights:
+        w = np.ascontiguousarray(matrix.T)
+        spec = _output(form, x, w, scales, points, None)
+        parts.append(fully_connected(shape, shape[0], w, points, None, x.zero_point, spec))
+    return Products(form.y.shape, tuple(parts), tuple(matrices.tolist()))
 
 
 def _sum(form: Form) -> DeviceOperation:

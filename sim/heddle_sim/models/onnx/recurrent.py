@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from heddle.errors import HeddleError
 
 from ...device import Device, Stats
+from ...rnn.onnx import onnx_operands
+from ...rnn.quantise import quantise_layer
 from ..errors import Refusal
 from ..graph import Graph, Node
 from ..operations import DeviceOperation
 
+if TYPE_CHECKING:
+    from ...rnn.reference import FloatLayer
+
 __all__ = ["RECURRENT", "Recurrent", "recurrent"]
+
+Sample = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 RECURRENT = {"LSTM": "lstm", "GRU": "gru", "RNN": "rnn"}
 _NAMES = ("x", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P")
@@ -47,13 +55,32 @@ class Recurrent(DeviceOperation):
     def method(self) -> str:        # type: ignore[override]    # one of three
         return self.kind
 
-    def run(self, device: Device, arrays: Sequence[np.ndarray]) -> tuple[list[np.ndarray], Stats]:
-        given = dict(self.constants) | dict(zip(self.operands, arrays))
+    def run(self, device: Device, arrays: Sequence[np.ndarray], keep: bool = False) -> tuple[list[np.ndarray], Stats]:
+        given = dict(self.constants) | dict(zip(self.operands, map(np.asarray, arrays)))
         operands = {_NAMES[place]: array for place, array in given.items()}
         outputs, stats = getattr(device, self.kind)(**operands, **self.form)
         return [outputs[index] for index in self.results], stats
 
-    def call(self, device: Device, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, Stats]:
+    def calibrated(self, samples: Sequence[Sequence[np.ndarray]]) -> Recurrent:
+        """The operation with weights and ranges for ``samples``: lists of activations. Without, those of each call are for its own
+        activations. Raises ``Refusal`` for operands that the device does not take."""
+        data: list[list[Sample]] = []
+        layers: Sequence[FloatLayer] = ()
+        try:
+            for arrays in samples:
+                given = dict(self.constants) | dict(zip(self.operands, arrays))
+                operands = [given.get(place) for place in range(len(_NAMES) if self.kind == "lstm" else len(_NAMES) - 2)]
+                onnx = onnx_operands(self.kind, *operands, **self.form)         # type: ignore[arg-type]    # the first three are there
+                layers = onnx.layers
+                data = data or [[] for _ in layers]
+                for direction, found in enumerate(data):
+                    found += onnx.data(direction)
+            quantised = [quantise_layer(layer, found) for layer, found in zip(layers, data)]
+        except HeddleError as error:
+            raise Refusal(str(error)) from None
+        return replace(self, form=dict(self.form) | {"quantised": quantised})
+
+    def call(self, device: Device, arrays: Sequence[np.ndarray], keep: bool) -> tuple[np.ndarray, Stats]:
         (y, *_), stats = self.run(device, arrays)
         return y, stats
 

@@ -10,9 +10,11 @@ import numpy as np
 from ..graph import Node
 from ..operations import DeviceOperation
 from ..source import Source
+from .calibration import feeds
 from .folding import folded
 from .lowering import lowered
 from .reader import Shapes, read_onnx
+from .recurrent import RECURRENT, Recurrent
 from .sessions import NodeSession, all_values
 
 __all__ = ["OnnxSource"]
@@ -33,9 +35,22 @@ class OnnxSource(Source):
         self.path, self._model = path, file.model
         self.graph, self._members = folded(file.graph, file.protos)
         self._sessions: dict[str, NodeSession] = {}
+        self._samples = self._recurrent_samples(feeds(file.model, calibrate)) if calibrate else []
 
     def lowered(self, node: Node) -> DeviceOperation:
-        return lowered(self.graph, node)
+        operation = lowered(self.graph, node)
+        if not self._samples or not isinstance(operation, Recurrent):
+            return operation
+        names = [node.inputs[place] for place in operation.operands]
+        return operation.calibrated([[values[name] for name in names if name is not None] for values in self._samples])
+
+    def _recurrent_samples(self, runs: Sequence[Mapping[str, np.ndarray]]) -> list[dict[str, np.ndarray]]:
+        """Operands of recurrent nodes in each run, by onnxruntime."""
+        names = {name for node in self.graph.nodes if node.op in RECURRENT for name in node.inputs if name is not None}
+        wanted = [name for name in names if self.graph.tensors[name].data is None and name not in self.graph.inputs]
+        if not names:
+            return []
+        return [dict(inputs) | (all_values(self._model, wanted, inputs, str(self.path)) if wanted else {}) for inputs in runs]
 
     def host(self, node: Node, arrays: Sequence[np.ndarray | None]) -> list[np.ndarray]:
         if node.name not in self._sessions:
