@@ -84,7 +84,7 @@ class LoadedNetwork:
 
     def __init__(self, device: Host, network: Network) -> None:
         self.device, self.network = device, network
-        self._states: dict[str, np.ndarray] = {}
+        self._states: dict[str, ArrayLike] = {}
         self._runs: int | None = None           # of the device, when the weights were there
 
     def __enter__(self) -> Self:
@@ -102,7 +102,7 @@ class LoadedNetwork:
         there = self._runs is not None and self._runs == self.device.runs
         sequence = Sequence(self.network, x, self._states)
         (result,), stats = run_sequences(self.device, [sequence], loaded=there)
-        self._states, self._runs = result.states, self.device.runs
+        self._states, self._runs = dict(result.states), self.device.runs
         return LoadedResult(result.outputs, result.states, stats, not there)
 
 

@@ -40,7 +40,8 @@ class HeddleRep(BackendRep):
     """
 
     def __init__(self, proto: ModelProto, device: Device, options: dict[str, Any]) -> None:
-        self.device, self.model, self._options = device, None, options
+        self.device, self._options = device, options
+        self.model: Model | None = None
         self._folder = tempfile.TemporaryDirectory()
         self._path = Path(self._folder.name) / "model.onnx"
         self._path.write_bytes(proto.SerializeToString())
@@ -72,8 +73,8 @@ class HeddleRep(BackendRep):
         if key not in self._models:
             known = {name: shape for name, shape in shapes.items() if shape}
             self._models[key] = load_model(self._path, self.device, shapes=known, **self._options)
-        self.model = self._models[key]
-        outputs = self.model.run(named).outputs
+        model = self.model = self._models[key]
+        outputs = model.run(named).outputs
         return namedtupledict("Outputs", list(outputs))(*outputs.values())
 
     def _named(self, inputs: Any) -> dict[str, np.ndarray]:

@@ -80,6 +80,7 @@ def _text(index: int) -> str:
 
 
 def _row(number: str, layer: LayerFigures, total: int, kind: str = "") -> str:
+    cells: tuple[str, ...]
     if layer.cycles:
         bound = f"{layer.bound:,.0f}", layer.bound_by, _percent(layer.bound / layer.cycles)
         cells = (f"{layer.cycles:,}", _percent(layer.cycles / total), _percent(layer.utilization), *bound, f"{layer.runs:,}")
