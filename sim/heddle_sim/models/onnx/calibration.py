@@ -20,6 +20,7 @@ __all__ = ["calibrated", "feeds"]
 
 _OPERATORS = ["Conv", "MatMul", "Gemm", "Add", "AveragePool", "GlobalAveragePool", "MaxPool", "Relu", "Clip", "Reshape", "Flatten",
               "Transpose", "Squeeze", "Unsqueeze"]
+_WARNING, _FATAL = 2, 4         # severities of onnxruntime's messages, the first its default
 _LEAST_OPSET = 13       # with scales for each filter
 
 
@@ -56,13 +57,15 @@ def calibrated(model: Any, samples: Mapping[str, np.ndarray], what: str) -> Any:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the advice that onnxruntime's quantisation logs."""
-    before = logging.root.manager.disable
+    """Without the advice that onnxruntime's quantisation and its sessions log."""
+    runtime, before = needed("onnxruntime", "calibration"), logging.root.manager.disable
     logging.disable(logging.WARNING)
+    runtime.set_default_logger_severity(_FATAL)
     try:
         yield
     finally:
         logging.disable(before)
+        runtime.set_default_logger_severity(_WARNING)
 
 
 def feeds(model: Any, samples: Mapping[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
