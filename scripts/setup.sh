@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes .venv with the pinned packages and sees to the system packages: installs them when that is possible without a
-# password (root, or sudo -n), otherwise says what to install. With an argument: a further extra of pyproject.toml ("demo").
+# password (root, or sudo -n), otherwise says what to install. With an argument: a further extra of pyproject.toml ("demo", "docs").
 set -euo pipefail
 cd "$(dirname "$0")/.."
 extras=${1:-test,synth,formal}

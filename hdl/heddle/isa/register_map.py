@@ -2,8 +2,8 @@
 
 from .counter_table import BREAKDOWN, COUNTERS
 
-__all__ = ["REGISTERS", "UNIFORM_WINDOW", "COUNTER_WINDOW", "ADDRESS_BITS", "DEVICE_ID", "CONTROL", "STATUS", "INTERRUPT",
-           "counter_addresses"]
+__all__ = ["REGISTERS", "FIELDS", "PARAMETERS", "UNIFORM_WINDOW", "COUNTER_WINDOW", "ADDRESS_BITS", "DEVICE_ID", "CONTROL", "STATUS",
+           "INTERRUPT", "counter_addresses", "reset_value"]
 
 ADDRESS_BITS = 12
 DEVICE_ID = 0x48444C31      # "HDL1"
@@ -34,9 +34,22 @@ REGISTERS = {
     "wait_timeout": (0x050, "rw", "cycles that one wait, barrier.wait, wait_group or commit_group may take; 0: no limit"),
 }
 
-CONTROL = {"start": 0}
-STATUS = {"running": 0, "done": 1, "error": 2, "stuck": 3}
-INTERRUPT = {"enable": 0, "pending": 1}
+# register: {field: (bit, access, meaning)}, of the registers that are no number of 32 bits. Writing 1 to a "w1c" field clears it.
+FIELDS = {
+    "control": {"start": (0, "wo", "starts the program at `entry`; ignored while a program runs")},
+    "status": {
+        "running": (0, "ro", "a program runs"),
+        "done": (1, "ro", "the last run has ended"),
+        "error": (2, "ro", "the last run had an error, see `error_code`"),
+        "stuck": (3, "ro", "memory did not answer; only a reset helps"),
+    },
+    "interrupt": {
+        "enable": (0, "rw", "the interrupt pin follows `pending`"),
+        "pending": (1, "w1c", "a run has ended since the last write of 1"),
+    },
+}
+CONTROL, STATUS, INTERRUPT = ({name: bit for name, (bit, _, _) in FIELDS[register].items()} for register in FIELDS)
+PARAMETERS = ("threads", "dot", "cores", "shared_bytes", "factor_words", "instruction_words")     # registers that tell the configuration
 
 UNIFORM_WINDOW = 0x100      # 64 words: uniform registers of all cores, writable while no program runs
 COUNTER_WINDOW = 0x200      # cycles (low, high), then the breakdown, then the counters, 32 bits each
@@ -46,3 +59,8 @@ def counter_addresses():
     """Name to byte address of every 32-bit counter; ``cycles`` has its high word at ``cycles_high``."""
     names = ["cycles", "cycles_high", *BREAKDOWN, *COUNTERS]
     return {name: COUNTER_WINDOW + 4 * index for index, name in enumerate(names)}
+
+
+def reset_value(name):
+    """Value of a register after reset; None where it is the parameter of the configuration with that name."""
+    return None if name in PARAMETERS else DEVICE_ID if name == "id" else 0

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from typing import NoReturn
 
-__all__ = ["main", "DONE", "FAILED", "VERBS", "WRONG_USE"]
+__all__ = ["main", "parser_of", "DONE", "FAILED", "VERBS", "WRONG_USE"]
 
 DONE, FAILED, WRONG_USE = 0, 1, 2
 # Verb: the first sentence of its module, which is imported when the verb runs.
@@ -33,7 +33,7 @@ class _Parser(argparse.ArgumentParser):
         sys.exit(WRONG_USE)
 
 
-def _parser(verb: str | None) -> _Parser:
+def parser_of(verb: str | None) -> argparse.ArgumentParser:
     """The parser, with the options of ``verb`` alone."""
     parser = _Parser(
         prog="heddle",
@@ -82,7 +82,7 @@ def _completed(arguments: list[str]) -> list[str]:
 def _run(arguments: list[str]) -> int:
     try:
         arguments = _completed(arguments)
-        options = _parser(next((text for text in arguments if not text.startswith("-")), None)).parse_args(arguments)
+        options = parser_of(next((text for text in arguments if not text.startswith("-")), None)).parse_args(arguments)
     except SystemExit as end:
         return int(end.code or DONE)
     from heddle.errors import HeddleError

@@ -3,7 +3,7 @@
 from heddle.isa.counter_table import BREAKDOWN, COUNTERS
 from heddle.isa.error_codes import STOPPING_ERRORS
 from heddle.isa.error_messages import ERROR_MESSAGES
-from heddle.isa.register_map import COUNTER_WINDOW, REGISTERS, UNIFORM_WINDOW, counter_addresses
+from heddle.isa.register_map import COUNTER_WINDOW, FIELDS, REGISTERS, UNIFORM_WINDOW, counter_addresses, reset_value
 
 __all__ = ["host_page"]
 
@@ -14,12 +14,23 @@ def _table(header: list[str], rows: list[list[str]]) -> str:
 
 
 def _registers() -> str:
-    rows = [[f"`{name}`", f"`{address:#05x}`", access, text] for name, (address, access, text) in REGISTERS.items()]
+    rows = [[f"`{name}`", f"`{address:#05x}`", access, _reset(name, access), text] for name, (address, access, text) in REGISTERS.items()]
     rows += [
-        ["`ur0` to `ur63`", f"`{UNIFORM_WINDOW:#05x}`", "wo", "uniform registers, four bytes each; while no program runs"],
-        ["counters", f"`{COUNTER_WINDOW:#05x}`", "ro", "four bytes each, see below; of the last run"],
+        ["`ur0` to `ur63`", f"`{UNIFORM_WINDOW:#05x}`", "wo", "", "uniform registers, four bytes each; while no program runs"],
+        ["counters", f"`{COUNTER_WINDOW:#05x}`", "ro", "", "four bytes each, see below; of the last run"],
     ]
-    return _table(["register", "address", "access", "meaning"], rows)
+    return _table(["register", "address", "access", "after reset", "meaning"], rows)
+
+
+def _reset(name: str, access: str) -> str:
+    value = reset_value(name)
+    return "" if access == "wo" else "parameter" if value is None else f"`{value:#x}`" if value else "0"
+
+
+def _fields() -> str:
+    rows = [[f"`{register}`", str(bit), f"`{name}`", access, text]
+            for register, fields in FIELDS.items() for name, (bit, access, text) in fields.items()]
+    return _table(["register", "bit", "field", "access", "meaning"], rows)
 
 
 def _counters() -> str:
@@ -52,7 +63,21 @@ def host_page() -> str:
 
 {_registers()}
 
-A run: write the program (`program_address`, then four writes of `program_data` per instruction; it ends where
+After reset, `parameter` stands for the parameter of the configuration with the name of the register. Registers without fields hold one number.
+Addresses without a register read 0 and ignore writes.
+
+### Fields
+
+{_fields()}
+
+Access `w1c`: read, and cleared by writing 1.
+
+`make docs` writes the same map for programs: `heddle.h` (C), `heddle.rdl` (SystemRDL) and `heddle.xml` (IP-XACT), in
+`build/docs/html/registers/`.
+
+### A run
+
+Write the program (`program_address`, then four writes of `program_data` per instruction; it ends where
 `program_address` then stands, 0 after reset), the uniform registers, `entry` and `timeout`; write 3 to `interrupt`
 (enable, and clear what is pending) and 1 to `control`. After the interrupt `status`, the error registers and the counters tell how it went.
 
