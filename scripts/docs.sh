@@ -21,6 +21,8 @@ heddle_svg docs/images/swizzle.svg show tensormap --shape 8 128 --box 8 128 --sw
 heddle_svg docs/images/recurrent-threads.svg show rnn --config recurrent64 --cell gru --hidden 16 --threads 2 --steps 5
 heddle_svg docs/images/rnn-plan.svg bench rnn-plan --hidden 64,128,256,512,1024,2048
 heddle_svg docs/images/convolution-windows.svg show conv --size 5,5 --channels 1 --outputs 1 --filter 3,3 --pads 1 --strides 2 --layout NHWC --threads 4
+.venv/bin/python -m heddle_sim.docgen.timing docs/images/timing
+echo "wrote docs/images/timing"
 fi
 if [ "$what" = measured ]; then
     .venv/bin/heddle bench conv --quiet --plot docs/images/convolution-costs.svg >/dev/null

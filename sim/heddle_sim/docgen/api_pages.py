@@ -1,11 +1,9 @@
-"""Pages of the public names, for autodoc: what ``heddle`` and ``heddle_sim`` give, and the component of each unit."""
+"""Pages of the public names, for autodoc: what ``heddle`` and ``heddle_sim`` give, and the components of each unit."""
 
 import importlib
 import inspect
 
-from heddle.units import unit_names
-
-__all__ = ["api_pages"]
+__all__ = ["api_pages", "unit_sections"]
 
 # Page: its title, and modules whose ``__all__`` stands on it.
 _MODULES = {
@@ -17,27 +15,44 @@ _MODULES = {
     "formats": ("Sparse matrices and compiled offsets", ("heddle_sim.sparse", "heddle_sim.compiled")),
     "results": ("Results and problems", ("heddle_sim.device.results", "heddle_sim.kernels.problem")),
 }
-# Components of ``make_unit`` and further ones that the pages of the units name.
-_UNITS = (
-    "heddle.core.Core", "heddle.front_end.unit.FrontEnd", "heddle.front_end.issue.Issue", "heddle.front_end.scoreboard.Scoreboard",
-    "heddle.thread.unit.ThreadUnit", "heddle.thread.alu.Alu", "heddle.thread.offset_fetch.OffsetFetch", "heddle.matrix.unit.MatrixUnit",
-    "heddle.matrix.loop_sequencer.LoopSequencer", "heddle.matrix.b_fetch.BFetch", "heddle.matrix.broadcast_network.BroadcastNetwork",
-    "heddle.datapath.pe_array.PEArray", "heddle.memory.barriers.Barriers", "heddle.memory.global_arbiter.GlobalArbiter",
-    "heddle.memory.axi_master.AxiMaster", "heddle.tmau.request_generator.RequestGenerator", "heddle.tmau.multicast_network.MulticastNetwork",
-    "heddle.l2.reduction_unit.ReductionUnit", "heddle.rnn.engine.RecurrentEngine", "heddle.rnn.tail.Tail",
-    "heddle.sparse.engine.SparseEngine", "heddle.control.axi_lite.AxiLite", "heddle.control.control_registers.ControlRegisters",
-    "heddle.control.run_control.RunControl", "heddle.control.performance_counters.PerformanceCounters",
-)
+# Page of a unit, and the components whose contracts stand at its end.
+_UNITS = {
+    "streams": (),
+    "control": ("control.axi_lite.AxiLite", "control.control_registers.ControlRegisters", "control.run_control.RunControl",
+                "control.performance_counters.PerformanceCounters"),
+    "front_end": ("front_end.unit.FrontEnd", "front_end.instruction_fetch.InstructionFetch", "front_end.operand_read.OperandRead",
+                  "front_end.decode.Decode", "front_end.issue.Issue", "front_end.issue_queue.IssueQueue", "front_end.scoreboard.Scoreboard",
+                  "front_end.uniform_state.UniformState"),
+    "thread": ("thread.unit.ThreadUnit", "thread.operand_fetch.OperandFetch", "thread.execute.Execute", "thread.alu.Alu",
+               "thread.shared_lsu.SharedLsu", "thread.global_lsu.GlobalLsu", "thread.offset_fetch.OffsetFetch",
+               "thread.write_back.WriteBack"),
+    "matrix": ("matrix.unit.MatrixUnit", "matrix.loop_sequencer.LoopSequencer", "matrix.b_fetch.BFetch",
+               "matrix.broadcast_network.BroadcastNetwork", "datapath.pe_array.PEArray"),
+    "shared_memory": ("memory.barriers.Barriers",),
+    "tmau": ("tmau.request_generator.RequestGenerator", "tmau.multicast_network.MulticastNetwork"),
+    "l2": ("l2.reduction_unit.ReductionUnit",),
+    "axi": ("memory.global_arbiter.GlobalArbiter", "memory.axi_master.AxiMaster"),
+    "rnn": ("rnn.engine.RecurrentEngine", "rnn.tail.Tail", "rnn.context_arbiter.ContextArbiter"),
+    "sparse": ("sparse.engine.SparseEngine", "sparse.element_window.ElementWindow"),
+}
+# Public components of these pages, which stand on the page of ``heddle``.
+_PUBLIC = {"streams": "`RegisterSlice`, `Queue`, `link`, `RoundRobinArbiter`", "matrix": "`PE`, `ReductionTree`, `CatTree`, `AdderTree`",
+           "shared_memory": "`SharedMemory`", "tmau": "`Tmau`", "l2": "`L2`"}
+
+
+def unit_sections() -> dict[str, str]:
+    """Page below ``units/`` and its last section: ports and contract of its components."""
+    sections = {}
+    for page, paths in _UNITS.items():
+        public = f"{_PUBLIC[page]}: see [heddle](../api/heddle.md).\n\n" if page in _PUBLIC else ""
+        sections[page] = "\n## Components\n\n" + public + "".join(_directive("class", "", f"heddle.{path}") for path in paths)
+    return sections
 
 
 def api_pages() -> dict[str, str]:
     """Name of each page below ``api/`` and its text, with directives of autodoc."""
     seen: set[int] = set()
     pages = {name: f"# {title}\n\n" + "".join(_module(module, seen) for module in modules) for name, (title, modules) in _MODULES.items()}
-    units = ", ".join(f"`{name}`" for name in unit_names())
-    pages["units"] = ("# Components of the units\n\n"
-                      f"`make_unit(name, cfg)` makes them by name, `heddle generate --unit NAME` writes their Verilog: {units}.\n\n"
-                      + "".join(_directive("class", "", path) for path in _UNITS))
     return pages
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from heddle.errors import UsageError
 
-from .api_pages import api_pages
+from .api_pages import api_pages, unit_sections
 from .c_header import c_header
 from .command_page import command_page
 from .configuration_page import configuration_page
@@ -36,6 +36,9 @@ def assemble(source: Path = SOURCE) -> None:
     for name, text in pages.items():
         (source / name).parent.mkdir(exist_ok=True)
         (source / name).write_text(text)
+    for name, text in unit_sections().items():
+        page = source / f"units/{name}.md"
+        page.write_text(page.read_text() + text)
     (source / "_static").mkdir(exist_ok=True)
     _register_files(source / "_files/registers")
 
