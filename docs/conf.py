@@ -21,7 +21,7 @@ html_static_path = ["_static"]
 html_extra_path = ["_files"]
 
 myst_heading_anchors = 4
-myst_enable_extensions = ["deflist", "colon_fence"]
+myst_enable_extensions = ["attrs_inline", "deflist"]
 smartquotes = False
 
 napoleon_google_docstring = False

@@ -1,7 +1,7 @@
 """Blocks of tutorials and guides run as they stand: Python in one session a page, shell commands in one folder a page, in order.
 
-Files of the repository are there by the names that they have from its root. Blocks behind the line ``<!-- night -->`` build hardware or take
-long; they run at night.
+Files of the repository are there by the names that they have from its root. Blocks behind the line ``<!-- night -->`` build hardware or
+take long; they run at night.
 """
 
 import contextlib

@@ -52,8 +52,7 @@ def unit_sections() -> dict[str, str]:
 def api_pages() -> dict[str, str]:
     """Name of each page below ``api/`` and its text, with directives of autodoc."""
     seen: set[int] = set()
-    pages = {name: f"# {title}\n\n" + "".join(_module(module, seen) for module in modules) for name, (title, modules) in _MODULES.items()}
-    return pages
+    return {name: f"# {title}\n\n" + "".join(_module(module, seen) for module in modules) for name, (title, modules) in _MODULES.items()}
 
 
 def _module(name: str, seen: set[int]) -> str:

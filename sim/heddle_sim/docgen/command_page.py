@@ -11,8 +11,8 @@ __all__ = ["command_page"]
 
 def command_page() -> str:
     """Text of the page: the help of every verb and of what stands below it."""
-    lines = ["# Command line", "", "`heddle VERB …`; every verb has `--help`. Exit codes: 0 done, 1 failed, 2 wrong use. With `--json` a verb prints one JSON",
-             "object and nothing else: `command`, `config` and `rows`.", ""]
+    lines = ["# Command line", "", "`heddle VERB …`; every verb has `--help`. Exit codes: 0 done, 1 failed, 2 wrong use. With `--json`",
+             "a verb prints one JSON object and nothing else: `command`, `config` and `rows`.", ""]
     for verb in VERBS:
         lines += _verb(_subparsers(parser_of(verb))[verb], 2)
     return "\n".join(lines)

@@ -16,12 +16,13 @@ _PARAMETER = re.compile(r"^(\w+(?:, \w+)*) : (.*)\n((?:    .*\n|\n)+)", re.MULTI
 
 def configuration_page() -> str:
     """Text of the page: a table of each group, with type, default and meaning; then the values of the presets."""
-    parts = ["# Parameters of a configuration\n\nTables of a `.toml` file and keywords of `heddle.Config` ([how](tutorial-configuration.md)). "
-             "A value that breaks a rule is a `ConfigError` with parameter, rule and value.\n"]
+    parts = ["# Parameters of a configuration\n\nTables of a `.toml` file and keywords of `heddle.Config` "
+             "([how](tutorial-configuration.md)). A value that breaks a rule is a `ConfigError` with parameter, rule and value.\n"]
     defaults = Config().as_dict()
     for name, group in GROUPS.items():
         first = (inspect.getdoc(group) or "").split("\n")[0].partition(": ")[2].replace("``", "`")
-        parts.append(f"## `[{name}]`\n\n{first[:1].upper()}{first[1:]}\n\n" + table(("parameter", "type", "default", "meaning"), _rows(group, defaults)))
+        rows = table(("parameter", "type", "default", "meaning"), _rows(group, defaults))
+        parts.append(f"## `[{name}]`\n\n{first[:1].upper()}{first[1:]}\n\n{rows}")
     presets = [load_config(name) for name in preset_names()]
     values = [[f"`{field.name}`", *(_text(getattr(preset, field.name)) for preset in presets)] for field in dataclasses.fields(Config)
               if field.name != "name"]

@@ -63,8 +63,8 @@ def host_page() -> str:
 
 {_registers()}
 
-After reset, `parameter` stands for the parameter of the configuration with the name of the register. Registers without fields hold one number.
-Addresses without a register read 0 and ignore writes.
+After reset, `parameter` stands for the parameter of the configuration with the name of the register. Registers without
+fields hold one number. Addresses without a register read 0 and ignore writes.
 
 ### Fields
 

@@ -1,7 +1,6 @@
 """The page of results: the stored figures of all pages, each with the command that prints it and the commit at which it was measured."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from ..cli.figures import Command, load_figures
 from .tables import table
@@ -20,8 +19,8 @@ def result_page() -> str:
     commands: dict[str, list[Command]] = {}
     for command in load_figures():
         commands.setdefault(command.command, []).append(command)
-    parts = ["# Results\n\nFigures of the presets as they are shipped, each by the command above its table. `heddle bench check` measures all of them again and "
-             "compares. What the fields mean: [Benchmarks](benchmarks.md).\n"]
+    parts = ["# Results\n\nFigures of the presets as they are shipped, each by the command above its table. `heddle bench check` "
+             "measures all of them again and compares. What the fields mean: [Benchmarks](benchmarks.md).\n"]
     for subject, group in _grouped(commands).items():
         single = [entries for entries in group if len(_rows(entries)) == 1]
         parts.append(f"## {subject}")
@@ -45,7 +44,8 @@ def _rows(entries: list[Command]) -> dict[tuple[tuple[str, str], ...], dict[str,
     for command in entries:
         for figure in command.figures:
             place = tuple((name, _text(value)) for name, value in figure.where.items())
-            rows.setdefault(place, {})[figure.field] = figure.shown or _text(figure.expected)
+            row = rows.setdefault(place, {})
+            row[figure.field] = max(row.get(figure.field, ""), figure.shown or _text(figure.expected), key=len)
     return rows
 
 
@@ -57,8 +57,8 @@ def _single(commands: list[list[Command]]) -> str:
     """One table of the commands with one row each."""
     rows = [(entries, next(iter(_rows(entries).values()))) for entries in commands]
     fields = _ordered(field for _, row in rows for field in row)
-    return table(["command", *fields, "commit"], [[f"`heddle {entries[0].command}`", *(row.get(field, "") for field in fields), _commits(entries)]
-                                                  for entries, row in rows])
+    body = [[f"`heddle {entries[0].command}`", *(row.get(field, "") for field in fields), _commits(entries)] for entries, row in rows]
+    return table(["command", *fields, "commit"], body)
 
 
 def _command(entries: list[Command]) -> str:
@@ -66,8 +66,10 @@ def _command(entries: list[Command]) -> str:
     rows = _rows(entries)
     names = _ordered(name for place in rows for name, _ in place)
     fields = _ordered(field for row in rows.values() for field in row)
-    body = [[*(dict(place).get(name, "") for name in names), *(row.get(field, "") for field in fields)] for place, row in rows.items()]
-    return f"```text\nheddle {entries[0].command}\n```\n\n" + table([*names, *fields], body) + f"\n\nMeasured at commit {_commits(entries)}."
+    body = [[*(dict(place).get(name, "") for name in names), *(row.get(field, "") for field in fields)]
+            for place, row in rows.items()]
+    shown = table([*names, *fields], body)
+    return f"```text\nheddle {entries[0].command}\n```\n\n{shown}\n\nMeasured at commit {_commits(entries)}."
 
 
 def _ordered(names: Iterable[str]) -> list[str]:

@@ -1,10 +1,11 @@
 """Assembles the site and builds it: ``python -m heddle_sim.docgen.site``; the result is ``build/docs/html/index.html``.
 
-The pages of ``docs/`` are copied to ``build/docs/source``. Pages of the reference, results, register files and timing diagrams are generated
-there and not committed.
+The pages of ``docs/`` are copied to ``build/docs/source``. Pages of the reference, results and register files are generated there and not
+committed.
 """
 
 import argparse
+import re
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,8 @@ __all__ = ["assemble", "main"]
 ROOT = Path(__file__).resolve().parents[3]
 SOURCE = ROOT / "build/docs/source"
 HTML = ROOT / "build/docs/html"
+_NAME = re.compile(r"S\d\.\d+")
+_CITED = re.compile(r"\[(S\d\.\d+(?:(?:, |-|–)S\d\.\d+)*)\](?!\()")
 
 
 def assemble(source: Path = SOURCE) -> None:
@@ -36,9 +39,14 @@ def assemble(source: Path = SOURCE) -> None:
     for name, text in pages.items():
         (source / name).parent.mkdir(exist_ok=True)
         (source / name).write_text(text)
+    index = (source / "index.md").read_text()
+    further = [page.stem for page in sorted(source.glob("tutorial-*.md")) if page.stem not in index.split()]
+    (source / "index.md").write_text(index.replace("\ntutorial-fpga\n", "\n".join(["", "tutorial-fpga", *further, ""])))
     for name, text in unit_sections().items():
         page = source / f"units/{name}.md"
         page.write_text(page.read_text() + text)
+    for page in source.rglob("*.md"):
+        page.write_text(_linked(page.read_text(), page.relative_to(source)))
     (source / "_static").mkdir(exist_ok=True)
     _register_files(source / "_files/registers")
 
@@ -46,6 +54,24 @@ def assemble(source: Path = SOURCE) -> None:
 def _inside(name: str) -> str:
     """A page of the root of the repository, with its links as from ``docs/``."""
     return (ROOT / name).read_text().replace("](docs/", "](")
+
+
+def _linked(text: str, page: Path) -> str:
+    """A page whose cited requirements, ``[S1.13]``, lead to their rows; these rows get anchors."""
+    if page.name == "requirements.md":
+        return re.sub(r"^\| (S\d\.\d+) \|", lambda row: f"| [{row[1]}]{{#{_anchor(row[1])}}} |", text, flags=re.MULTILINE)
+    def link(name: re.Match[str]) -> str:
+        return f"[{name[0]}]({place}{_anchor(name[0])})"
+
+    place = "../" * (len(page.parts) - 1) + "requirements.md#"
+    parts = re.split(r"(^```.*?^```$|`[^`\n]+`)", text, flags=re.MULTILINE | re.DOTALL)
+    for number in range(0, len(parts), 2):
+        parts[number] = _CITED.sub(lambda cited: f"\\[{_NAME.sub(link, cited[1])}\\]", parts[number])
+    return "".join(parts)
+
+
+def _anchor(name: str) -> str:
+    return name.lower().replace(".", "-")
 
 
 def _register_files(folder: Path) -> None:
@@ -70,7 +96,8 @@ def main() -> int:
     except ImportError as error:
         raise UsageError(f"the site needs the packages of the extra docs (make docs installs them): {error}") from None
     builder, target = ("linkcheck", ROOT / "build/docs/links") if options.links else ("html", HTML)
-    return subprocess.run([sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-E", "-b", builder, str(SOURCE), str(target)]).returncode
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-E", "-b", builder, str(SOURCE), str(target)]
+    return subprocess.run(command).returncode
 
 
 if __name__ == "__main__":
