@@ -55,3 +55,11 @@ def test_links_lead_somewhere(page):
     """Files of links and pictures exist; pages that the site generates are named on the index only."""
     for target in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", (ROOT / page).read_text()):
         assert ((ROOT / page).parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_named_files_exist(page):
+    """Files that a page names from the root of the repository; ``*`` stands for any of several."""
+    folders = "hdl|sim|verif|tests|examples|configs|scripts|constraints|docs"
+    for name in re.findall(rf"`((?:{folders})/[\w./*-]+\.(?:py|toml|sh|json|md))(?:::[\w\[\]]+)?`", (ROOT / page).read_text()):
+        assert list(ROOT.glob(name)), name

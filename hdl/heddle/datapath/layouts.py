@@ -84,7 +84,7 @@ def SparseReadPort(cfg):
 
     *Ports*:
     active : Out(1)
-        In the cycle of a step: multipliers 0 to 3 take a part of the factor word of the step, multipliers 4 to 7 a part of
+        In the cycle of a step: multipliers 0 to 3 take a part of the factor word of the step. Multipliers 4 to 7 take a part of
         ``second_word``, which port B of the factor register file reads.
     first_part : Out(range(numbers_per_word))
         32-bit part for multipliers 0 to 3.

@@ -56,8 +56,8 @@ class RegisterArbiter(Component):
     """Arbiter of the register files: grants the accesses of the thread unit and of offset reads, and drives the controls of the PEs.
 
     Product registers: reads of the thread unit are always granted; a write is granted in a cycle in which ``mm`` does not write. Port B of
-    the factor register file, highest priority first: writes of the thread unit, reads of offsets, reads of the thread unit. When a read of
-    offsets has to wait, the thread unit is asked to leave a cycle without a write, so it waits three cycles at most.
+    the factor register file, highest priority first: writes of the thread unit, reads of offsets, reads of the thread unit. When a read
+    of offsets waits, the thread unit is requested to leave a cycle without a write. The read waits three cycles at most.
 
     A step of the sparse engine reads port B before all others; there is no other access to it in this cycle.
 

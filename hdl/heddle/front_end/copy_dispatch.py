@@ -18,7 +18,7 @@ class CopyDispatch(Component):
     """Copy dispatch: offers the copy at issue to its unit. Guards are uniform and registers were read before: no scoreboard is needed.
 
     Copies do not pass a pending operation, nor an ``mm`` that awaits loads of its factors. So a program may conclude from an issued store
-    that earlier reads of memory are over, and from an issued ``mm`` that the loads of its factors are.
+    that earlier reads of memory are over. From an issued ``mm`` it may conclude that the loads of the factors are over.
 
     Parameters
     ----------

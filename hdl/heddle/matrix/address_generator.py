@@ -38,8 +38,8 @@ class AddressGenerator(Component):
     address of the column's element in the first row of the slice. A word of a swizzled tile lies at this address with its bank exchanged;
     checks and errors know the address before it. The exchange of transposed B is left to ``TransposeFetch``, which adds the rows.
 
-    With compiled offsets the address is ``base + base[n] + entry``, modulo 2^20, where thread n has all mask bits that the entry asks for,
-    else that of the padding. The entry is that of the word, or there is one for each byte.
+    With compiled offsets the address is ``base + base[n] + entry``, modulo 2^20. Where thread n lacks a mask bit that the entry requires,
+    the address is that of the padding. The entry is that of the word, or there is one for each byte.
 
     Parameters
     ----------

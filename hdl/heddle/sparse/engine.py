@@ -46,9 +46,9 @@ class _Units(NamedTuple):
 class SparseEngine(Component):
     """Sparse engine: multiplies rows of a sparse matrix, in compressed rows, with a panel of a dense matrix that the PEs hold [S4].
 
-    A job in shared memory (``heddle.isa.sparse_job``) loads rows of the dense matrix into the panel, or multiplies rows of the sparse one
-    and writes their sums to shared memory. While ``busy`` the PEs and their register port belong to the engine. The accumulators 0 to 15
-    of all taps, registers 0 to 15, are undefined after a job.
+    Jobs lie in shared memory (``heddle.isa.sparse_job``). A job loads rows of the dense matrix into the panel, or multiplies rows of the
+    sparse matrix and writes their sums to shared memory. While ``busy`` the PEs and their register port belong to the engine. The
+    accumulators 0 to 15 of all taps, registers 0 to 15, are undefined after a job.
 
     Jobs are pipelined: fields, pointers and non-zeros of the next job are read while the rows of the job before have their steps.
 

@@ -94,8 +94,8 @@ class Execute(Component):
     two cycles later, load data and late results when they come.
 
     *Throughput*: one micro-operation a cycle. With ``thread_overlap`` an operation leaves with its last micro-operation, and its successor
-    enters in the same cycle. It leaves a cycle later where its successor needs what that one computes, a load when its last request is
-    made, and an access to global memory when memory has answered. Without ``thread_overlap`` an operation leaves when its late results have
+    enters in the same cycle. It leaves a cycle later where its successor needs its result. A load leaves when its last request is made,
+    an access to global memory when memory has answered. Without ``thread_overlap`` an operation leaves when its late results have
     come, and its successor enters a cycle later.
 
     *Back-pressure*: ``o.valid`` is combinational from the ports of memory, ``i.ready`` with ``thread_overlap`` also from ``o.ready``.

@@ -54,8 +54,8 @@ def OperandLoadPort(cfg):
     clear_a : Out(1)
         a becomes zero, which wins.
     address : Out(1)
-        The address becomes ``value`` plus the first operand shifted left by ``element_shift``. With ``by_entry`` it becomes the sum of the
-        entry and the base that the first operand has, modulo 2^20, or the padding where the first operand lacks a mask bit.
+        The address becomes ``value`` plus the first operand shifted left by ``element_shift``. With ``by_entry`` it becomes the sum of
+        the entry and the base in the first operand, modulo 2^20. Where the first operand lacks a mask bit it becomes the padding.
     other : Out(1)
         With ``register_pairs``: b becomes the other register of a pair.
     element : Out(element_source_layout)

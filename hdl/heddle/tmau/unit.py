@@ -52,8 +52,8 @@ class Tmau(Component):
 
     Loads and stores proceed concurrently, each in the order of issue. Up to ``cfg.axi_reads`` read bursts and ``cfg.axi_writes`` write
     bursts are outstanding. With ``cfg.tensors`` a request generator adds the bursts of ``i_tensor``; with ``cfg.copy_within`` local DMA
-    channels copy within a memory. A barrier is updated with the bytes of each beat of a load once its write is acknowledged, and of each
-    burst of a store once all its words came from shared memory.
+    channels copy within a memory. A barrier is updated with the bytes of each beat of a load when its write is acknowledged. Of a store
+    it is updated with each burst, when all words of the burst came from shared memory.
 
     Parameters
     ----------

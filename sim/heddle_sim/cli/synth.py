@@ -1,8 +1,9 @@
 """Synthesise for an FPGA and count what it takes.
 
 With --pnr, nextpnr places and routes the design as well (a unit: minutes), with --seeds several times. A row then has the clock frequency
-that nextpnr estimates after placing, the one that it reached and the path that limits it, or how many wires are still overused when the
-time is over. Without --pnr fmax_mhz is null. Units that others have published figures of have those in ``peers``.
+that nextpnr estimates after placing, the frequency that it reached, and the path that limits it. Where the time ends before the design is
+routed, it has the number of overused wires. Without --pnr fmax_mhz is null. Units that others have published figures of have those in
+``peers``.
 """
 
 import argparse

@@ -129,8 +129,8 @@ class _Placed:
 class TensorAccess(BlockAccess):
     """The part of ``Device`` that copies boxes of tensors and blocks; core 0 of the device does it.
 
-    Tuples have a value for each axis of the array, outermost first, as in numpy. In im2col mode the array is
-    (images, [planes, [rows,]] columns, channels), and corners and offsets have a value for each of its axes but the first and the last.
+    Tuples have a value for each axis of the array, outermost first, as in numpy. In im2col mode the array is (images, [planes, [rows,]]
+    columns, channels). Corners and offsets have a value for each axis but the first and the last.
     With ``interleave`` it has the same axes (at least three), lies in global memory in slices of 16 or 32 bytes of channels,
     and ``box`` and ``coords`` count slices along the last axis: with int8 elements and "32B", ``box=(1, 8, 8, 2)`` of an array of shape
     (4, 8, 8, 64) has all 64 channels. Rows (the last axis) begin at multiples of 16 bytes in global memory.

@@ -1,5 +1,6 @@
 """Docstrings as the site shows them: labelled lines and tables become sections and lists of reStructuredText."""
 
+import itertools
 import re
 from collections.abc import Iterator
 
@@ -13,11 +14,11 @@ def sections(lines: list[str]) -> None:
     """Change the lines of a docstring in place.
 
     ``*Ports*:`` alone in its line heads a section like ``Parameters``. A line that begins with another label, as ``*Latency*:``, begins a
-    paragraph. Tables of Markdown become tables of reStructuredText.
+    paragraph. Tables of Markdown become tables of reStructuredText, paragraphs with lines of boxes literal blocks.
     """
     found: list[str] = []
     rows: list[str] = []
-    for line in [*lines, ""]:
+    for line in [*_drawings(lines), ""]:
         if line.startswith("|"):
             rows.append(line)
             continue
@@ -31,6 +32,16 @@ def sections(lines: list[str]) -> None:
             found.append("")
         found.append(line)
     lines[:] = found
+
+
+def _drawings(lines: list[str]) -> Iterator[str]:
+    """The lines, with paragraphs that are drawings marked as literal."""
+    for empty, paragraph in itertools.groupby(lines, key=lambda line: not line.strip()):
+        text = list(paragraph)
+        if empty or not any(character in line for line in text for character in "─│┌└"):
+            yield from text
+        else:
+            yield from ("::", "", *(f"    {line}" for line in text))
 
 
 def _table(rows: list[str]) -> Iterator[str]:

@@ -6,9 +6,9 @@ staging areas to the result.
 
 Lane j of group g has pixel q j + g of the tile, q being the number of groups, up to four: neighbouring lanes then store to different banks.
 
-Loops, from outside: tiles of ``threads`` pixels, tiles of as many filters. While ``mm`` works on a tile, the threads store the sums of a
-tile of filters before (the last one, or with four sets of product registers the one before), and gather the next pixels into the other half
-of the factor registers.
+Loops, from outside: tiles of ``threads`` pixels, tiles of as many filters. While ``mm`` works on a tile, the threads store the sums of an
+earlier tile of filters: the last one, or with four sets of product registers the one before. They also gather the next pixels into the
+other half of the factor registers.
 """
 
 from __future__ import annotations

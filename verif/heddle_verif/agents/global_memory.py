@@ -21,8 +21,8 @@ class GlobalMemory:
     """Serves the five streams of a ``GlobalPort`` of the design, or its two streams of reads.
 
     Every beat of an answer becomes ready after a random latency of its request. Answers of different tags come in any order,
-    beats interleaved; answers of one tag in the order of its requests. A burst that leaves its 4 KiB page, is not aligned to a
-    beat or lies outside the memory fails the test, unless its address is in an error range. Memory changes when the response is taken.
+    beats interleaved; answers of one tag in the order of its requests. A burst fails the test when it leaves its 4 KiB page, is not
+    aligned to a beat or lies outside the memory. Addresses in an error range are exempt. Memory changes when the response is taken.
     Writes with a ``reduction`` combine their bytes with memory; a ``prefetch`` has no answer.
 
     Parameters

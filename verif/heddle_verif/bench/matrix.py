@@ -136,8 +136,8 @@ def merged_operations(work):
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
 async def every_merge(dut):
-    """All factors, destinations and orders of columns, with all, some, one and no columns and lanes, with B in columns and in rows, of both
-    sizes of elements, while banks and a hold come in the way or do not [S0.5-S0.8]."""
+    """All factors, destinations and orders of columns [S0.5-S0.8]. Columns and lanes are all, some, one and none; B lies in columns and
+    in rows; elements have both sizes. Banks and a hold stall, or do not."""
     bench, work = await begin(dut)
     everything = np.ones(work.cfg.threads, bool)
     operations = list(merged_operations(work))

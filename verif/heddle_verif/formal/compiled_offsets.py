@@ -32,8 +32,8 @@ def _config(**parameters):
 
 
 class OffsetMemorySpec(Component):
-    """The entries of a word are those written last to their numbers, first + word, or first + word * dot + i for byte i, and hold
-    while ``read`` is low.
+    """The entries of a word are those written last to their numbers: first + word, or first + word * dot + i for byte i. They hold while
+    ``read`` is low.
 
     ``beyond`` is high exactly where an entry lies behind the memory or the list of a word's bytes begins at no multiple of ``dot``.
     Environment: reads and writes as they please, to one word in the same cycle too; a read sees the writes of the cycles before.
@@ -76,8 +76,8 @@ class OffsetMemorySpec(Component):
 class AddressGeneratorSpec(Component):
     """Checked words leave in the order in which their groups came, each once and none invented, whatever the back-pressure.
 
-    Word w of column n lies at segment base + base[n] + offset of its entry, modulo 2^20, where thread n has all mask bits that the entry
-    asks for, else at the padding; with single bytes that of each byte. In a swizzled segment its bank is exchanged. Without compiled
+    Word w of column n lies at segment base + base[n] + offset of its entry, modulo 2^20. Where thread n lacks a mask bit of the entry,
+    the word lies at the padding; with single bytes that of each byte. In a swizzled segment its bank is exchanged. Without compiled
     offsets word w lies at base + (offset[n] << element_shift) + w * dot, modulo 2^32.
 
     A step whose product register does not exist has no words and does not count; the first of an operation is reported. Else the first
