@@ -18,6 +18,7 @@ html_title = f"Heddle {release}"
 html_copy_source = False
 html_show_sourcelink = False
 html_static_path = ["_static"]
+html_css_files = ["heddle.css"]
 html_extra_path = ["_files"]
 
 myst_heading_anchors = 4

@@ -113,6 +113,9 @@ def test_docstrings():
     sections(lines)
     text = "\n".join(lines)
     assert "Ports\n-----\ni : In(1)" in text and "*Latency*: 1.\n\n*Reset*" in text
+    prose = ["Parameters", "----------", "a, b : int", "    Numbers.", "", "Returns nothing."]
+    sections(prose)
+    assert prose[3:7] == ["    Numbers.", "", "", "Returns nothing."]
     drawing = ["First.", "", " a ─> b", "", "Last."]
     sections(drawing)
     assert drawing[:5] == ["First.", "", "::", "", "     a ─> b"]

@@ -39,7 +39,7 @@ class L2(Component):
         Lines that hit, missed or replaced a line in a cycle, summed over all banks; registered per bank. Only with ``cfg.l2_kib``.
 
     *Latency*: 1 cycle from a read request that misses to ``o``, and from a write request. 2 cycles more for read data than without L2.
-    A hit takes 8 cycles from request to first beat, and 9 where more than 32 reads may be outstanding. Without ``cfg.l2_kib`` 0 cycles.
+    A hit takes 6 cycles from the transfer of its request to its first beat. Without ``cfg.l2_kib`` 0 cycles.
 
     *Throughput*: one beat per cycle and port in each direction; one line looked up per cycle and bank.
 

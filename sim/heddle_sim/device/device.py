@@ -61,8 +61,7 @@ class Device(TensorAccess, RecurrentAccess):
     memory_bytes : int
         Size of global memory, a multiple of 4096 within the reach of AXI addresses.
     latency, bandwidth, jitter, seed
-        Behaviour of the simulated memory: see ``simulation.MemorySettings``. A ``MemorySettings`` as
-        ``memory_settings`` replaces all four.
+        Behaviour of the simulated memory: see ``MemorySettings``. A ``MemorySettings`` as ``memory_settings`` replaces all four.
     timeout_cycles : int
         Cycles that a run may take before it ends with ``DeviceError`` ``TIMEOUT``.
     wait_timeout_cycles : int

@@ -6,7 +6,11 @@ from collections.abc import Iterator
 
 __all__ = ["sections"]
 
+_HEADS = ("Parameters", "Attributes", "Returns", "Raises", "Ports", "Fields")
+_ENTRY = re.compile(r"\*{0,2}[\w<>*]+(?:, \*{0,2}[\w<>*]+)*(?: : .*)?$")         # names of an entry of a section, with their type
 _SECTION = re.compile(r"\*(Ports|Fields)\*:$")
+_CITED = re.compile(r"(?<=[\[ -])S(\d)\.(\d+)(?=[\],-])")        # within brackets
+_LINK = r"`S\1.\2 <../requirements.html#s\1-\2>`__"
 _ITEM = re.compile(r"\*[A-Z][\w -]*\*:? ?")
 
 
@@ -14,10 +18,12 @@ def sections(lines: list[str]) -> None:
     """Change the lines of a docstring in place.
 
     ``*Ports*:`` alone in its line heads a section like ``Parameters``. A line that begins with another label, as ``*Latency*:``, begins a
-    paragraph. Tables of Markdown become tables of reStructuredText, paragraphs with lines of boxes literal blocks.
+    paragraph. Prose behind the entries of a section ends it. Tables of Markdown become tables of reStructuredText. Paragraphs with lines
+    of boxes become literal blocks. Cited requirements become links to their rows.
     """
     found: list[str] = []
     rows: list[str] = []
+    inside = False
     for line in [*_drawings(lines), ""]:
         if line.startswith("|"):
             rows.append(line)
@@ -25,12 +31,16 @@ def sections(lines: list[str]) -> None:
         found += _table(rows)
         rows = []
         section = _SECTION.match(line)
+        inside = inside or bool(section) or line in _HEADS
+        if inside and found and not found[-1] and line and not line.startswith(" ") and not _ENTRY.match(line):
+            found.append("")        # two empty lines end a section
+            inside = False
         if section:
             found += ["", section[1], "-" * len(section[1])]
             continue
         if _ITEM.match(line) and found and found[-1].strip() and not found[-1].startswith(" "):
             found.append("")
-        found.append(line)
+        found.append(re.sub(r"\[S\d\.[^\]]*\]", lambda cited: _CITED.sub(_LINK, cited[0]), line))
     lines[:] = found
 
 
