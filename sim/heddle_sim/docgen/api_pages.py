@@ -13,7 +13,8 @@ _MODULES = {
     "isa": ("heddle_sim.isa: assembler and disassembler", ("heddle_sim.isa",)),
     "models": ("heddle_sim.models: networks from files", ("heddle_sim.models",)),
     "formats": ("Sparse matrices and compiled offsets", ("heddle_sim.sparse", "heddle_sim.compiled")),
-    "results": ("Results, problems, simulated memory", ("heddle_sim.device.results", "heddle_sim.kernels.problem", "heddle_sim.backends.verilator_device")),
+    "results": ("Results, problems, simulated memory",
+                ("heddle_sim.device.results", "heddle_sim.kernels.problem", "heddle_sim.backends.verilator_device")),
 }
 # Page of a unit, and the components whose contracts stand at its end.
 _UNITS = {
