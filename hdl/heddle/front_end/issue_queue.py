@@ -59,8 +59,7 @@ class IssueQueue(Component):
     status : Out(IssueQueueStatus())
         Operations that are pending or in flight.
     matrix_hold : Out(1)
-        From the next cycle on the matrix unit must not begin a step, because an ``mm`` was dispatched before loads of its factors are
-        done.
+        From the next cycle on the matrix unit must not begin a step: an ``mm`` was dispatched before loads of its factors are done.
     events : Out(EventPort(("token_stalls", "queue_stalls")))
         ``token_stalls``: the pending operation has a hazard or no scoreboard entry. ``queue_stalls``: the operation has no hazard and its
         unit does not take it.

@@ -28,9 +28,9 @@ REQUESTS_AHEAD = 2      # requests without their last answer: one a cycle at the
 class BFetch(Component):
     """Fetch of B: reads the words of B of one operation after the other from shared memory and broadcasts them to the PEs.
 
-    Stages, each a stream to the next: loop sequencer, merge split, address generator, transpose fetch (with ``transpose``), bank scheduler,
-    bank request, a queue of rounds beside the banks, word selection with the broadcast network. The PEs hold the words of a step until the
-    step is complete, and take every step at once. So there is no queue behind the banks.
+    Each stage is a stream to the next. In front of the banks: loop sequencer, merge split, address generator, transpose fetch (with
+    ``transpose``), bank scheduler, bank request. Behind them: a queue of rounds, word selection with the broadcast network. The PEs hold
+    the words of a step until the step is complete, and take every step at once. So there is no queue behind the banks.
 
     Parameters
     ----------

@@ -68,7 +68,7 @@ class MatrixUnit(Component):
         steps of operations that followed each other.
 
     *Latency*: an operation that finds the queue empty updates its first register ``queue latency + 16 + log2(dot)`` cycles after
-    acceptance, three more with ``fetch_slots`` above 1. The queue latency is 1 for ``matrix_queue`` 2, else 2.
+    acceptance. With ``fetch_slots`` above 1 it takes three cycles more. The queue latency is 1 for ``matrix_queue`` 2, else 2.
 
     *Throughput*: one step a cycle, without a gap between operations of three and more steps that are queued in time. Steps of merges take
     the cycles that their words need.

@@ -126,8 +126,8 @@ class Lsu(Component):
     same : Out(1)
         With ``thread_overlap``: the operation loads from one address of shared memory for all threads.
     occupied : Out(1)
-        ``operation`` must not leave: its check failed in this cycle, groups of a load are not requested after this cycle, threads of global
-        memory have not been requested, or their loads are in flight. A store to shared memory may always leave.
+        ``operation`` must not leave. Its check failed in this cycle, or groups of a load are not requested after this cycle. Or threads of
+        global memory have not been requested, or their loads are in flight. A store to shared memory may always leave.
     shared : Out(SharedStatusPort())
         Accesses to shared memory in flight.
     arrived : Out(ArrivalPort(cfg))

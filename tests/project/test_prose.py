@@ -1,0 +1,46 @@
+"""Prose of docstrings and pages: short sentences in the hardware, no diaries in the pages."""
+
+import ast
+import re
+from pathlib import Path
+
+import heddle
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+HARDWARE = Path(heddle.__file__).parent
+MOST = 25           # words of a sentence
+# Changelog and decisions may say how it was; the page of the coverage is printed by a run.
+PAGES = sorted(path for path in (ROOT / "docs").rglob("*.md") if "decisions" not in path.parts and "upstream" not in path.parts)
+DRAWN = ("─", "│", "====", "----", "|")
+DIARY = (r"^\|[^\n]*\| *before *(?=\|)[^\n]*\| *after *\|", r"\b(?:rows?|tables?|lines?) above\b", r"\bearlier tree\b", r"\b20\d\d-\d\d-\d\d\b",
+         r"\b(?:January|February|August|September|October|November|December) 20\d\d\b")
+
+
+def sentences(text):
+    """Sentences of the paragraphs that are neither drawings nor tables nor entries of ports and parameters."""
+    for paragraph in re.split(r"\n\s*\n", text):
+        if not any(mark in paragraph for mark in DRAWN):
+            for sentence in re.split(r"(?<=[.:;?])\s+", " ".join(paragraph.split())):
+                if " : " not in sentence:
+                    yield sentence
+
+
+def test_sentences_of_the_hardware_are_short():
+    long = []
+    for path in sorted(HARDWARE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
+                long += [(path.name, sentence) for sentence in sentences(ast.get_docstring(node) or "") if len(sentence.split()) > MOST]
+    assert not long
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_pages_are_no_diaries(page):
+    for pattern in DIARY:
+        assert not re.search(pattern, page.read_text(), re.MULTILINE), pattern
+
+
+def test_a_diary_is_found():
+    assert re.search(DIARY[0], "| change | LUT4 before | before | after |", re.MULTILINE)
+    assert [len(sentence.split()) for sentence in sentences("One. Two words: three more words.\n\n a ─> b")] == [1, 2, 3]
