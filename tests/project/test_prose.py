@@ -13,7 +13,8 @@ MOST = 25           # words of a sentence
 # Changelog and decisions may say how it was; the page of the coverage is printed by a run.
 PAGES = sorted(path for path in (ROOT / "docs").rglob("*.md") if "decisions" not in path.parts and "upstream" not in path.parts)
 DRAWN = ("─", "│", "====", "----", "|")
-DIARY = (r"^\|[^\n]*\| *before *(?=\|)[^\n]*\| *after *\|", r"\b(?:rows?|tables?|lines?) above\b", r"\bearlier tree\b", r"\b20\d\d-\d\d-\d\d\b",
+DIARY = (r"^\|[^\n]*\| *before *(?=\|)[^\n]*\| *after *\|",
+         r"\b(?:rows?|tables?|lines?) above\b", r"\bearlier tree\b", r"\b20\d\d-\d\d-\d\d\b",
          r"\b(?:January|February|August|September|October|November|December) 20\d\d\b")
 
 
