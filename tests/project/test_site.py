@@ -140,6 +140,8 @@ def test_site_builds_without_a_warning(site):
     pages = {path.relative_to(site).as_posix() for path in site.rglob("*.html")}
     assert {"index.html", "requirements.html", "api/heddle_sim.html", "units/tmau.html", "results.html", "configuration.html"} <= pages
     assert {path.name for path in (site / "registers").iterdir()} == {"heddle.h", "heddle.rdl", "heddle.xml"}
+    page = (site / "registers.html").read_text()
+    assert all(f'href="registers/{path.name}"' in page for path in (site / "registers").iterdir())
 
 
 @contextlib.contextmanager

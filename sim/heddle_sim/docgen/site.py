@@ -39,16 +39,20 @@ def assemble(source: Path = SOURCE) -> None:
     for name, text in pages.items():
         (source / name).parent.mkdir(exist_ok=True)
         (source / name).write_text(text)
-    index = (source / "index.md").read_text()
-    further = [page.stem for page in sorted(source.glob("tutorial-*.md")) if page.stem not in index.split()]
-    (source / "index.md").write_text(index.replace("\ntutorial-fpga\n", "\n".join(["", "tutorial-fpga", *further, ""])))
     for name, text in unit_sections().items():
         page = source / f"units/{name}.md"
         page.write_text(page.read_text() + text)
     for page in source.rglob("*.md"):
         page.write_text(_linked(page.read_text(), page.relative_to(source)))
-    (source / "_static").mkdir(exist_ok=True)
+    _complete_index(source / "index.md")
     _register_files(source / "_files/registers")
+
+
+def _complete_index(index: Path) -> None:
+    """Names every tutorial on the index, also those that it does not list."""
+    text = index.read_text()
+    further = [page.stem for page in sorted(index.parent.glob("tutorial-*.md")) if page.stem not in text.split()]
+    index.write_text(text.replace("\ntutorial-fpga\n", "\n".join(["", "tutorial-fpga", *further, ""])))
 
 
 def _inside(name: str) -> str:
@@ -57,13 +61,16 @@ def _inside(name: str) -> str:
 
 
 def _linked(text: str, page: Path) -> str:
-    """A page whose cited requirements, ``[S1.13]``, lead to their rows; these rows get anchors."""
+    """A page whose cited requirements, ``[S1.13]``, lead to their rows; these rows get anchors, files of registers links."""
     if page.name == "requirements.md":
         return re.sub(r"^\| (S\d\.\d+) \|", lambda row: f"| [{row[1]}]{{#{_anchor(row[1])}}} |", text, flags=re.MULTILINE)
+    if page.name == "registers.md":
+        text = re.sub(r"`(heddle\.\w+)`", r'<a href="registers/\1"><code>\1</code></a>', text)
+    place = "../" * (len(page.parts) - 1) + "requirements.md#"
+
     def link(name: re.Match[str]) -> str:
         return f"[{name[0]}]({place}{_anchor(name[0])})"
 
-    place = "../" * (len(page.parts) - 1) + "requirements.md#"
     parts = re.split(r"(^```.*?^```$|`[^`\n]+`)", text, flags=re.MULTILINE | re.DOTALL)
     for number in range(0, len(parts), 2):
         parts[number] = _CITED.sub(lambda cited: f"\\[{_NAME.sub(link, cited[1])}\\]", parts[number])
