@@ -367,7 +367,7 @@ class Device(TensorAccess, RecurrentAccess):
         return MatrixResult(*spmm(self, a, b, tile=tile, order=order, dynamic=dynamic, resident=resident))
 
     def max_pool(self, x: ArrayLike, kernel: int | Sequence[int], *, strides: int | Sequence[int] = 1, pads: Pads = 0,
-                 dilations: int | Sequence[int] = 1, layout: str = "NCHW") -> LayerResult:
+                 dilations: int | Sequence[int] = 1, layout: str = "NCHW", keep: bool = False) -> LayerResult:
         """Maximum of each window of images; padding never wins.
 
         Parameters
@@ -381,21 +381,24 @@ class Device(TensorAccess, RecurrentAccess):
         layout : str
             Of x and of the result, as of ``conv``. Channels last, and blocks of 16 or 32, go to the device as they are, channels filled
             up to a multiple of 16; the host rearranges others into channels last.
+        keep : bool
+            ``y`` stays on the device as that of ``conv``, with channels last that are a multiple of 16.
 
         Returns ``LayerResult``: ``y`` of the type of x. ``stats`` counts from x in global memory to the result there.
         Raises ``ValueError`` for what does not fit together, and where the configuration lacks ``tensors``; ``ConfigError`` where shared
         memory has no room for the rows of a window with 16 channels.
         """
-        return LayerResult(*maximum(self, x, kernel=kernel, strides=strides, pads=pads, dilations=dilations, layout=layout))
+        y, stats = maximum(self, x, kernel=kernel, strides=strides, pads=pads, dilations=dilations, layout=layout, keep=keep)
+        return LayerResult(cast(np.ndarray, y), stats)
 
     def average_pool(self, x: ArrayLike, kernel: int | Sequence[int], *, strides: int | Sequence[int] = 1, pads: Pads = 0,
                      layout: str = "NCHW", count_include_pad: bool = False, x_zero_point: int = 0,
-                     requantise: Requantise | None = None) -> LayerResult:
+                     requantise: Requantise | None = None, keep: bool = False) -> LayerResult:
         """Average of each window of images, rounded: halves away from zero, as TFLite's AVERAGE_POOL_2D does.
 
         Parameters
         ----------
-        x, kernel, strides, pads, layout
+        x, kernel, strides, pads, layout, keep
             As of ``max_pool``.
         count_include_pad : bool
             Padding counts as elements that read as ``x_zero_point``; else a window has the elements of x only.
@@ -408,16 +411,18 @@ class Device(TensorAccess, RecurrentAccess):
         Returns ``LayerResult``: ``y`` of the type of x or of ``requantise``. Where all windows count the same number of elements it is
         computed as a depthwise convolution if the cycle models expect that to be faster; the bytes are the same. Raises as ``max_pool``.
         """
-        return LayerResult(*average(self, x, kernel=kernel, strides=strides, pads=pads, layout=layout,
-                                    count_include_pad=count_include_pad, x_zero_point=x_zero_point, requantise=requantise))
+        y, stats = average(self, x, kernel=kernel, strides=strides, pads=pads, layout=layout, count_include_pad=count_include_pad,
+                           x_zero_point=x_zero_point, requantise=requantise, keep=keep)
+        return LayerResult(cast(np.ndarray, y), stats)
 
     def global_average_pool(self, x: ArrayLike, *, layout: str = "NCHW", x_zero_point: int = 0,
-                            requantise: Requantise | None = None) -> LayerResult:
+                            requantise: Requantise | None = None, keep: bool = False) -> LayerResult:
         """Average of each channel of each image: ``average_pool`` with windows as large as the images.
 
         Returns ``LayerResult``: ``y`` with spatial axes of length 1. Raises as ``max_pool``.
         """
-        return LayerResult(*global_average(self, x, layout=layout, x_zero_point=x_zero_point, requantise=requantise))
+        y, stats = global_average(self, x, layout=layout, x_zero_point=x_zero_point, requantise=requantise, keep=keep)
+        return LayerResult(cast(np.ndarray, y), stats)
 
     def add(self, a: ArrayLike, b: ArrayLike, multipliers: Sequence[int], shift: int, *, a_zero_point: int = 0, b_zero_point: int = 0,
             zero_point: int = 0, minimum: int | None = None, maximum: int | None = None, relu: bool = False,

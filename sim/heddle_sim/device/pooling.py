@@ -20,6 +20,7 @@ from ..kernels.compiled_plan import CompiledConvolutionProblem
 from ..kernels.convolution_methods import expectations
 from ..kernels.kept import remembered
 from ..kernels.parts.fitting import Unfit
+from ..kernels.parts.planes import Planes
 from ..kernels.planner import plan
 from ..kernels.pooling import PoolKernel, PoolProblem
 from ..kernels.problem import Elements, Operands
@@ -28,7 +29,7 @@ from .device_array import DeviceArray, place_constant
 from .execution import execute
 from .host import Host, Pads
 from .image_arguments import axis_pairs, check_bytes, check_zero_point, per_axis
-from .memory import Placement
+from .memory import UNWRITTEN, Placement
 
 if TYPE_CHECKING:
     from .stats import Stats
@@ -125,63 +126,71 @@ def _in_place(x: DeviceArray, layout: ImageLayout, problem: PoolProblem) -> bool
     return layout.channels_last and x.plain and x.shape[-1] == problem.geometry.channels
 
 
-def _run(device: Host, x: np.ndarray | DeviceArray, layout: ImageLayout, problem: PoolProblem) -> tuple[np.ndarray, Stats]:
+def _run(device: Host, x: np.ndarray | DeviceArray, layout: ImageLayout, problem: PoolProblem,
+         keep: bool) -> tuple[np.ndarray | DeviceArray, Stats]:
     shape, (images, channels, _) = problem.geometry, layout.sizes(x.shape)
+    keep = check_flag("keep", keep) and layout.channels_last and channels == shape.channels
     planes: np.ndarray | DeviceArray
     if isinstance(x, DeviceArray) and x.memory is device.memory and _in_place(x, layout, problem):
         planes = x
     else:
         planes = _planes(np.asarray(x), layout)
+    y: np.ndarray | DeviceArray
     convolution = None
     if problem.kind == "average":
         convolution = remembered("average", device.cfg, problem, lambda: depthwise_average(device.cfg, problem))
     if convolution is None:
-        y, stats = _pooled(device, planes, problem)
+        y, stats = _pooled(device, planes, problem, keep)
     else:
         planes = planes.reshape(shape.images, *shape.size, shape.channels)
         layer, weight = convolution
         w = np.full((shape.channels, 1, *shape.filter), weight, np.int8)
         bias = np.full(shape.channels, weight * shape.positions * problem.fill, np.int32) if layer.bias else None
-        found, stats = compiled_convolution(device, planes, w, shape, _LAST, problem.fill, bias, layer.requantise)
-        y = np.asarray(found)
+        y, stats = compiled_convolution(device, planes, w, shape, _LAST, problem.fill, bias, layer.requantise, keep)
     size = shape.result[:layout.spatial]
+    if isinstance(y, DeviceArray):
+        return y.reshape(images, *size, channels), stats
     if _in_blocks(layout):
         return y.reshape(layout.shape(images, channels, size)), stats
     return layout.from_channels_last(np.ascontiguousarray(y.reshape(images, *size, -1)[..., :channels])), stats
 
 
-def _pooled(device: Host, planes: np.ndarray | DeviceArray, problem: PoolProblem) -> tuple[np.ndarray, Stats]:
+def _pooled(device: Host, planes: np.ndarray | DeviceArray, problem: PoolProblem, keep: bool) -> tuple[np.ndarray | DeviceArray, Stats]:
     """By the thread unit: (pixels of all planes, channels)."""
     kernel, memory, shape = cast(PoolKernel, plan(device.cfg, problem)), device.memory, problem.geometry
+    pixels, image = (shape.pixels, shape.channels), prod(shape.result) * shape.channels
     with Placement(memory) as places:
         source = planes.address if isinstance(planes, DeviceArray) else places.place_bytes(planes.tobytes())
-        operands = Operands(source, place_constant(places, memory, kernel.parameters()),
-                            places.reserve((1, shape.pixels * shape.channels), np.uint8))
-        stats = execute(device, kernel, operands)
-        return memory.read(operands.c, (shape.images * prod(shape.result), shape.channels), problem.output.dtype), stats
+        table, y = place_constant(places, memory, kernel.parameters()), memory.reserve((1, prod(pixels)), np.uint8, UNWRITTEN)
+        array = DeviceArray.owning(memory, y, Planes(1, image, image, image // shape.result[0], shape.channels), shape.images, pixels,
+                                   np.dtype(problem.output.dtype), lambda: memory.read(y, pixels, problem.output.dtype))
+        stats = execute(device, kernel, Operands(source, table, y))
+        return (array if keep else np.asarray(array)), stats
 
 
-def maximum(device: Host, x: ArrayLike | DeviceArray, *, layout: str, **window: Any) -> tuple[np.ndarray, Stats]:
+def maximum(device: Host, x: ArrayLike | DeviceArray, *, layout: str, keep: bool,
+            **window: Any) -> tuple[np.ndarray | DeviceArray, Stats]:
     """``(y, stats)`` of ``Device.max_pool``."""
     array, image_layout = _image(x, layout, "max_pool")
-    return _run(device, x if isinstance(x, DeviceArray) else array, image_layout, pool_problem("max", array, image_layout, **window))
+    return _run(device, x if isinstance(x, DeviceArray) else array, image_layout, pool_problem("max", array, image_layout, **window),
+                keep)
 
 
 def average(device: Host, x: ArrayLike | DeviceArray, *, layout: str, count_include_pad: bool, x_zero_point: int,
-            requantise: Requantise | None, **window: Any) -> tuple[np.ndarray, Stats]:
+            requantise: Requantise | None, keep: bool, **window: Any) -> tuple[np.ndarray | DeviceArray, Stats]:
     """``(y, stats)`` of ``Device.average_pool``."""
     array, image_layout = _image(x, layout, "average_pool")
     _check_requantise(requantise)
     problem = pool_problem("average", array, image_layout, include_pad=check_flag("count_include_pad", count_include_pad),
                            zero_point=check_zero_point("x_zero_point", x_zero_point, array.dtype), requantise=requantise, **window)
-    return _run(device, x if isinstance(x, DeviceArray) else array, image_layout, problem)
+    return _run(device, x if isinstance(x, DeviceArray) else array, image_layout, problem, keep)
 
 
-def global_average(device: Host, x: ArrayLike, *, layout: str, x_zero_point: int,
-                   requantise: Requantise | None) -> tuple[np.ndarray, Stats]:
+def global_average(device: Host, x: ArrayLike | DeviceArray, *, layout: str, x_zero_point: int, requantise: Requantise | None,
+                   keep: bool) -> tuple[np.ndarray | DeviceArray, Stats]:
     """``(y, stats)`` of ``Device.global_average_pool``."""
     array, image_layout = _image(x, layout, "global_average_pool")
-    return average(device, array, layout=layout, count_include_pad=False, x_zero_point=x_zero_point, requantise=requantise,
+    return average(device, x, layout=layout, count_include_pad=False, x_zero_point=x_zero_point, requantise=requantise, keep=keep,
                    kernel=image_layout.sizes(array.shape)[2])
 
 

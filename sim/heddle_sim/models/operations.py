@@ -147,7 +147,8 @@ class AveragePool(DeviceOperation):
     def call(self, device: Device, arrays: Sequence[np.ndarray], keep: bool) -> tuple[np.ndarray, Stats]:
         window = self.window
         y, stats = device.average_pool(arrays[0], window.kernel, strides=window.strides, pads=window.pads, layout=window.layout,
-                                       count_include_pad=self.include_pad, x_zero_point=self.x_zero_point, requantise=self.requantise)
+                                       count_include_pad=self.include_pad, x_zero_point=self.x_zero_point, requantise=self.requantise,
+                                       keep=keep)
         return y, stats
 
 
@@ -162,7 +163,7 @@ class MaximumPool(DeviceOperation):
     def call(self, device: Device, arrays: Sequence[np.ndarray], keep: bool) -> tuple[np.ndarray, Stats]:
         window = self.window
         y, stats = device.max_pool(arrays[0], window.kernel, strides=window.strides, pads=window.pads,
-                                   dilations=window.dilations or 1, layout=window.layout)
+                                   dilations=window.dilations or 1, layout=window.layout, keep=keep)
         return y, stats
 
 

@@ -55,6 +55,21 @@ def test_pools_read_in_place(device):
     assert np.array_equal(average, device.average_pool(here, 8, layout="NHWC").y)
 
 
+def test_results_of_pools_stay(device):
+    """Two pools and a convolution, of which the host reads the last result only; others than multiples of 16 channels are arrays."""
+    rng = np.random.default_rng(4)
+    x, one = rng.integers(-128, 128, (2, 8, 8, 16), np.int8), layer(rng, 16, 16)
+    first = device.max_pool(x, 2, strides=2, layout="NHWC", keep=True).y
+    second = device.average_pool(first, 2, strides=2, layout="NHWC", keep=True).y
+    third = device.conv(second, layout="NHWC", keep=True, **one).y
+    last = device.global_average_pool(third, layout="NHWC").y
+    assert not (first.fetched or second.fetched or third.fetched)
+    plain = device.average_pool(device.max_pool(x, 2, strides=2, layout="NHWC").y, 2, strides=2, layout="NHWC").y
+    assert np.array_equal(second, plain)
+    assert np.array_equal(last, device.global_average_pool(device.conv(plain, layout="NHWC", **one).y, layout="NHWC").y)
+    assert isinstance(device.max_pool(x[..., :8], 2, layout="NHWC", keep=True).y, np.ndarray)
+
+
 def test_results_of_several_runs_are_arrays(device):
     """A group each: no run has the whole result."""
     rng = np.random.default_rng(2)
