@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING
@@ -63,6 +63,8 @@ class LayerRecord:
     runs : list of RunRecord
     seconds : float
         Wall time on the host, where it ran there.
+    macs : int or None
+        Multiply-accumulates of the layer, where they are not those of its runs.
     """
 
     name: str
@@ -70,12 +72,16 @@ class LayerRecord:
     where: str = "device"
     runs: list[RunRecord] = field(default_factory=list)
     seconds: float = 0.0
+    macs: int | None = None
 
     @property
     def stats(self) -> Stats | None:
         """Figures, added up over all runs that count; None where there are none."""
         counted = [run.stats for run in self.runs if run.counted]
-        return reduce(add, counted) if counted else None
+        if not counted:
+            return None
+        stats = reduce(add, counted)
+        return stats if self.macs is None else replace(stats, macs=self.macs)
 
 
 Around = Callable[[LayerRecord], AbstractContextManager[None]]

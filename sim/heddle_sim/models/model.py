@@ -179,8 +179,9 @@ class Model:
             arrays = [None if name is None else values[name] for name in placed.node.inputs]
             with record_layer(placed.node.name, placed.node.op, placed.where) as layer:
                 result = self.run_node(placed, arrays, keep)
-            if layer is not None and placed.operation is None:
-                layer.seconds = result.seconds
+            if layer is not None:
+                layer.seconds = result.seconds if result.stats is None else 0.0
+                layer.macs = None if result.stats is None else result.stats.macs
             values.update(zip(placed.node.outputs, result.results))
             yield result
 

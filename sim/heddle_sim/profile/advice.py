@@ -34,6 +34,8 @@ def advice(cfg: Config, layers: Sequence[LayerFigures]) -> list[Advice]:
 
 
 def _text(cfg: Config, layer: LayerFigures, loss: str) -> str:
+    if loss == "unfilled" and not layer.macs:
+        return "its sums are products with ones and zeros, which no shape of it fills"
     if loss == "unfilled":
         filled = layer.ideal / (layer.ideal + layer.losses[loss])
         return (f"{100 * filled:.0f} % of the multipliers have an operand in a step: filters in multiples of {cfg.threads} and channels in "

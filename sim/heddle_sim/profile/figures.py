@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import add
 
 from heddle.config import Config
 
 from ..device.recording import LayerRecord, Recorder
-from ..device.stats import Stats
 from .windows import windows_of
 
 __all__ = ["LOSSES", "LayerFigures", "layer_figures", "total_figures"]
 
 # Where cycles go besides products, in the order of the report.
 LOSSES = {
-    "unfilled": "steps of the lanes with padding: multipliers without an operand",
+    "unfilled": "steps of the lanes with padding or other zeros: multipliers without an operand",
     "pipeline": "steps that could not start: pipeline start, bank conflicts",
     "bus": "the program waited for copies, and the bus was busy",
     "copies": "the program waited for copies, and the bus was not busy: latency",
@@ -106,9 +103,9 @@ def total_figures(figures: Iterable[LayerFigures], name: str) -> LayerFigures:
 
 def _figures(cfg: Config | None, layer: LayerRecord) -> LayerFigures:
     runs = [run for run in layer.runs if run.counted and run.stats.cycles]
-    if not runs or cfg is None:
+    stats = layer.stats
+    if not runs or cfg is None or stats is None:
         return LayerFigures(layer.name, layer.op, layer.where, len(layer.runs), 0, 0, 0.0, 0, 0, 0, {}, layer.seconds)
-    stats: Stats = reduce(add, (run.stats for run in runs))
     beats = stats.counters.get("read_beats", 0), stats.counters.get("write_beats", 0)
     ideal = stats.macs / stats.peak_macs_per_cycle
     on_bus = _on_bus(cfg, [window for run in runs for window in windows_of(run)])

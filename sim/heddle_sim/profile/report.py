@@ -19,7 +19,7 @@ body { font: 14px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 72re
 h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
 table { border-collapse: collapse; width: 100%; } th, td { padding: .2rem .5rem; text-align: right; white-space: nowrap; }
 th { border-bottom: 1px solid #718096; font-weight: 600; } tr.whole td { border-top: 1px solid #718096; font-weight: 600; }
-td.text, th.text { text-align: left; } td.name { max-width: 22rem; overflow: hidden; text-overflow: ellipsis; }
+td.text, th.text { text-align: left; } td.name { max-width: 15rem; overflow: hidden; text-overflow: ellipsis; }
 .bar { display: flex; height: .9rem; width: 18rem; background: #edf2f7; } .bar span { display: block; height: 100%; }
 .key { display: inline-block; width: .8rem; height: .8rem; margin-right: .4rem; vertical-align: -.1rem; }
 .figures { display: flex; flex-wrap: wrap; gap: 2rem; } .figures b { display: block; font-size: 1.3rem; }

@@ -44,7 +44,7 @@ def test_run_with_trace_and_report(capsys, tmp_path):
     assert trace_faults(found) == [] and found["otherData"]["cycles"] == whole["cycles"]
     layers = [event["name"].split()[0] for event in found["traceEvents"] if (event["pid"], event["tid"]) == (1, 1) and event["ph"] in "Xi"]
     assert layers == ["MAX_POOL_2D", "LOGISTIC"]
-    assert f"{whole['cycles']:,}" in page.read_text()
+    assert f"{whole['cycles']:,}" in page.read_text() and f"{whole['macs']:,}" in page.read_text()
 
 
 @pytest.mark.parametrize("what", [["matmul", "--m", "8", "--n", "8", "--k", "8"],
