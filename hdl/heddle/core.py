@@ -208,6 +208,7 @@ class Core(Component):
             borrowers.append((sparse.busy, {name: getattr(sparse.registers, name) for name in own if own[name].flow == Out}))
             steps.append(sparse.pe)
             connect(m, sparse.reads, matrix.sparse_reads)
+            connect(m, sparse.samples, matrix.samples)
             m.d.comb += [sparse.stop.eq(self.run.stop), *(
                 inner.eq(outer) for name in own if own[name].flow == In
                 for inner, outer in zip(leaves(getattr(sparse.registers, name)), leaves(getattr(lanes, name)), strict=True))]

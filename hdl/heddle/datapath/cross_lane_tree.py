@@ -2,8 +2,10 @@
 
 from amaranth.hdl import Cat, Const, Module, Signal, signed
 from amaranth.lib.wiring import Component, In, Out
+from amaranth.utils import exact_log2
 
 from ..errors import UsageError
+from ..lib.adder_tree import AdderTree
 from ..lib.onehot import any_of
 
 __all__ = ["GROUP_LEVELS", "CrossLaneTree", "group_sum_bits"]
@@ -19,7 +21,8 @@ def group_sum_bits(width):
 class CrossLaneTree(Component):
     """Reduction tree across PEs: adds the roots of pairs or of quads of neighbouring PEs, modulo 2^32 [S0.6, S0.7].
 
-    Area: ``3 * threads / 4`` adders, and one register for each of the two levels.
+    Area: ``3 * threads / 4`` adders, and one register for each of the two levels. With ``whole`` the sums over quads go through
+    ``threads / 4 - 1`` further adders.
 
     Parameters
     ----------
@@ -29,6 +32,8 @@ class CrossLaneTree(Component):
         Bits of a root, at most 32.
     scales : bool
         Whether there is ``scaled``.
+    whole : bool
+        Whether there is ``whole``; with a power of two of ``threads``, at least 4.
 
     *Ports*:
     i : In(signed(width)).array(threads)
@@ -43,8 +48,11 @@ class CrossLaneTree(Component):
         ``o[j]``: sum of PEs 2j and 2j + 1, or of the four PEs from ``4 * (j // 2)`` on.
     first : Out(signed(group_sum_bits(width)))
         For PE 0: ``o[0]``, or the sum over all PEs.
+    whole : Out(32)
+        With the parameter ``whole``: sum over all PEs, without regard to the controls.
 
-    *Latency*: two cycles from ``i`` to ``o`` and ``first``. The controls belong to the cycle between.
+    *Latency*: two cycles from ``i`` to ``o`` and ``first``. The controls belong to the cycle between. 2 + log2(``threads`` / 4) cycles to
+    ``whole``.
 
     *Throughput*: one set of roots a cycle, no back-pressure.
 
@@ -53,12 +61,13 @@ class CrossLaneTree(Component):
     *Errors*: UsageError when ``threads`` is neither 2 nor a multiple of 4.
     """
 
-    def __init__(self, threads, width, scales=False):
+    def __init__(self, threads, width, scales=False, whole=False):
         if threads != 2 and (threads < 4 or threads % 4):
             raise UsageError(f"threads must be 2 or a multiple of 4, not {threads!r}")
         self.threads = threads
         self.width = width
         self.scales = scales
+        self._adds_whole = whole
         super().__init__({
             **({"scaled": In(1)} if scales else {}),
             "i": In(signed(width)).array(threads),
@@ -67,6 +76,7 @@ class CrossLaneTree(Component):
             "total": In(1),
             "first": Out(signed(group_sum_bits(width))),
             "o": Out(signed(group_sum_bits(width))).array(threads // 2),
+            **({"whole": Out(32)} if whole else {}),
         })
 
     def elaborate(self, platform):
@@ -98,4 +108,8 @@ class CrossLaneTree(Component):
         sums = [value | totals[j // 2] if totals else value for j, value in enumerate(kept)]
         m.d.comb += [output.eq(value) for output, value in zip(self.o, sums, strict=True)]
         m.d.comb += self.first.eq(any_of([sums[0], *rest]))
+        if self._adds_whole:
+            m.submodules.adders = adders = AdderTree(quad_bits, exact_log2(self.threads // 4))
+            m.d.comb += [*(total.eq(value) for total, value in zip(adders.i, registers("part", quads, quad_bits), strict=True)),
+                         self.whole.eq(adders.root)]
         return m

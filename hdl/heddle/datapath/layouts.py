@@ -1,15 +1,16 @@
 """Control words of the datapath; each exists once and is broadcast to all PEs."""
 
 from amaranth.lib import data
-from amaranth.lib.wiring import Out, Signature
+from amaranth.lib.wiring import In, Out, Signature
 
 from .product_register_file import PRODUCT_ADDRESS_BITS
 
-__all__ = ["SparseReadPort", "accumulate_layout", "capture_layout", "factor_access_layout", "product_access_layout", "step_layout",
-           "tap_banks", "tap_layout", "tap_read_bits"]
+__all__ = ["OPERAND_BITS", "SamplePort", "SparseReadPort", "accumulate_layout", "capture_layout", "factor_access_layout",
+           "product_access_layout", "step_layout", "tap_banks", "tap_layout", "tap_read_bits"]
 
 TAP_ROW_BITS = 4            # row bits of a tap accumulator in its bank: the depth of a cell of distributed RAM
 TAPS = 4
+OPERAND_BITS = 4            # bits of the number of a word of the operand rows: the depth of a cell of distributed RAM
 
 
 def tap_banks(cfg):
@@ -60,11 +61,13 @@ product_access_layout = data.StructLayout({
 
 
 def factor_access_layout(cfg):
-    """Port B of the factor register file."""
+    """Port B of the factor register file and, with ``sparse``, the write port of the operand rows."""
+    operand = {"operand_write": cfg.numbers_per_word, "operand_word": OPERAND_BITS} if cfg.sparse else {}
     return data.StructLayout({
         "word": cfg.factor_address_bits,
         "read": 1,
         "write": cfg.numbers_per_word,              # 32-bit parts, in the PEs that the thread unit selects
+        **operand,                                  # the same of the operand rows, in these PEs
     })
 
 
@@ -99,6 +102,29 @@ def SparseReadPort(cfg):
     return Signature({
         "active": Out(1), "first_part": Out(part), "second_word": Out(cfg.factor_address_bits), "second_part": Out(part),
         "unsigned": Out(1),
+    })
+
+
+def SamplePort(cfg):
+    """Steps of sampled products beside the step of the engine, writes of operand rows, and sums over all PEs, seen from the sparse engine.
+
+    *Ports*:
+    active : Out(1)
+        In the cycle of a step: all multipliers take the operand row of their PE in the place of broadcast elements.
+    word : Out(4)
+        Word of the operand rows.
+    unsigned, unsigned_operand : Out(1)
+        The bytes of the factor words, of the operand rows, are unsigned.
+    write : Out(1)
+        The data of ``RegisterPort``, its ``write_parts`` and ``write_lanes``, are written to the operand rows.
+    write_word : Out(4)
+        Word of the operand rows that is written.
+    total : In(32)
+        Sum over all PEs, ``sample_latency`` cycles after the step.
+    """
+    return Signature({
+        "active": Out(1), "word": Out(OPERAND_BITS), "unsigned": Out(1), "unsigned_operand": Out(1), "write": Out(1),
+        "write_word": Out(OPERAND_BITS), "total": In(32),
     })
 
 

@@ -9,6 +9,7 @@ from .cat_tree import CatTree
 from .cross_lane_tree import GROUP_LEVELS, group_sum_bits
 from .factor_register_file import FactorRegisterFile
 from .layouts import TAPS, tap_layout
+from .operand_rows import OperandRows
 from .pipeline_control import AccumulatePort, MultiplyPort
 from .product_register_file import ProductRegisterFile
 from .reduction_tree import ReductionTree, product_bits
@@ -62,7 +63,8 @@ class PE(Component):
     levels of the tree. The sum of such a step does not wait for sums over PEs.
 
     With ``sparse`` such a step may take 32-bit parts of two factor words: multipliers 0 to 3 one of port A, multipliers 4 to 7 one of port
-    B of the factor register file.
+    B of the factor register file. With ``multiply.operand`` the multipliers take a word of the operand rows of this PE in the place of
+    ``word``, and the root is the PE's part of a sampled product.
 
     Parameters
     ----------
@@ -154,8 +156,10 @@ class PE(Component):
         control = self.multiply
         m.d.comb += factors.address_a.eq(self.factor_address)
         words, signed_bytes = list(factors.data_a), [control.a_signed] * self.cfg.numbers_per_word
+        elements = list(self.word)
         if self.cfg.sparse:
             words, signed_bytes = self._operands(m, factors)
+            elements = self._operand_row(m)
         for index in range(self.cfg.dot):
             word, a_signed = words[index // 4], signed_bytes[index // 4]
             byte = word.word_select(index % 4, 8)
@@ -174,7 +178,7 @@ class PE(Component):
             with m.Else():
                 m.d.sync += a.eq(0)
             with m.If(self.take):
-                m.d.sync += b.eq(self.word[index])
+                m.d.sync += b.eq(elements[index])
             m.d.sync += product.eq(a * b)
             m.d.comb += tree.i[index].eq(product)
         if self.cfg.two_passes:
@@ -193,6 +197,24 @@ class PE(Component):
             chosen[1].eq(select_one_hot(control.second, [words[1], *factors.data_b])),
         ]
         return [*chosen, *words[2:]], signed_bytes
+
+    def _operand_row(self, m):
+        """Elements of the other operand: those of a word of B, or bytes of the operand row."""
+        control, access, thread = self.multiply, self.files.factors, self.thread
+        m.submodules.rows = rows = OperandRows(self.cfg)
+        m.d.comb += [rows.word.eq(control.operand_word), rows.write_word.eq(access.operand_word)]
+        for part in range(self.cfg.numbers_per_word):
+            m.d.comb += [
+                rows.write_data[part].eq(thread.return_data.word_select(part, 32)),
+                rows.write[part].eq(access.operand_write[part] & thread.write_lane),
+            ]
+        chosen = []
+        for index, element in enumerate(self.word):
+            byte, value = rows.data[index // 4].word_select(index % 4, 8), Signal(element.shape(), name=f"element_{index}")
+            own = Cat(byte, byte[7] & ~control.operand_unsigned).as_signed()
+            m.d.comb += value.eq(Mux(control.operand, own, element))
+            chosen.append(value)
+        return chosen
 
     def _dot_product(self, m):
         """The own dot product, delayed like the sums over PEs, or the sum over PEs. The other is zero, so that an OR selects."""

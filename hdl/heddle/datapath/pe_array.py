@@ -11,7 +11,7 @@ from ..lib.shared_module import SharedModule
 from ..parameters.matrix import DatapathParameters
 from ..rnn.layouts import EngineStepPort
 from .cross_lane_tree import CrossLaneTree
-from .layouts import TAPS, SparseReadPort, step_layout
+from .layouts import TAPS, SamplePort, SparseReadPort, step_layout
 from .pe import PE
 from .pipeline_control import PipelineControl
 from .register_arbiter import RegisterArbiter
@@ -54,6 +54,9 @@ class PEArray(Component):
     sparse_reads : In(SparseReadPort(cfg))
         With ``sparse``: factor words of a step of the sparse engine, in the cycle of ``engine.step``. Without ``active`` the step is one of
         the engine for recurrent networks.
+    samples : In(SamplePort(cfg))
+        With ``sparse``: steps of sampled products, and writes of operand rows. Such a step has ``engine.step`` with ``cat`` 0; its sum over
+        all PEs is at ``samples.total``, and its product register is undefined then.
     registers : In(RegisterPort(cfg))
         Access of the thread unit.
     offset_read : In(OffsetReadPort(cfg))
@@ -93,7 +96,7 @@ class PEArray(Component):
             "pause": Out(1),
             "done": Out(1),
             **({"engine_active": In(1), "engine": In(EngineStepPort(cfg))} if cfg.rnn else {}),
-            **({"sparse_reads": In(SparseReadPort(cfg))} if cfg.sparse else {}),
+            **({"sparse_reads": In(SparseReadPort(cfg)), "samples": In(SamplePort(cfg))} if cfg.sparse else {}),
         })
 
     def elaborate(self, platform):
@@ -111,6 +114,10 @@ class PEArray(Component):
         if self.cfg.sparse:
             for part in (control, arbiter):
                 connect_members(m, flipped(self), part, ("sparse_reads",))
+            m.d.comb += [
+                *(getattr(control.samples, name).eq(getattr(self.samples, name)) for name in control.samples.signature.members),
+                arbiter.operand_write.eq(self.samples.write), arbiter.operand_word.eq(self.samples.write_word),
+            ]
         connect_members(m, flipped(self.registers), arbiter.registers, arbiter.registers.signature.members)
         self._lanes(m, control, arbiter)
         return m
@@ -118,7 +125,9 @@ class PEArray(Component):
     def _lanes(self, m, control, arbiter):
         cfg, port = self.cfg, self.registers
         slots = len(port.return_data)
-        m.submodules.sums = sums = CrossLaneTree(cfg.threads, cfg.sum_bits, cfg.two_passes)
+        m.submodules.sums = sums = CrossLaneTree(cfg.threads, cfg.sum_bits, cfg.two_passes, cfg.sparse)
+        if cfg.sparse:
+            m.d.comb += self.samples.total.eq(self._later(m, "total", sums.whole))
         group = Signal(cfg.thread_groups)       # group whose registers the register files deliver, one-hot
         m.d.sync += group.eq(1 << port.read_group)
         at_lanes = self._at_lanes(m, control, arbiter, group)

@@ -7,7 +7,7 @@ from amaranth.utils import exact_log2
 from ..parameters.matrix import DatapathParameters
 from ..rnn.layouts import engine_step_layout
 from .cross_lane_tree import GROUP_LEVELS
-from .layouts import TAP_ROW_BITS, SparseReadPort, accumulate_layout, step_layout, tap_banks, tap_layout
+from .layouts import OPERAND_BITS, TAP_ROW_BITS, SamplePort, SparseReadPort, accumulate_layout, step_layout, tap_banks, tap_layout
 from .product_register_file import PRODUCT_ADDRESS_BITS
 
 __all__ = ["AccumulatePort", "MultiplyPort", "PipelineControl", "ProductAccessPort"]
@@ -29,11 +29,18 @@ def MultiplyPort(cfg, lanes=1):
         With ``sparse``: what multipliers 4 to 7 take, one-hot: part 1 of the word of port A, or a part of the word of port B.
     unsigned : Out(1)
         With ``sparse``: the bytes of the factor words are unsigned.
+    operand : Out(1)
+        With ``sparse``: the multipliers take the operand row in the place of a word of B.
+    operand_word : Out(4)
+        With ``sparse``: word of the operand rows.
+    operand_unsigned : Out(1)
+        With ``sparse``: its bytes are unsigned.
     """
     parts = cfg.numbers_per_word
     return Signature({
         "a_signed": Out(2), **({"wide": Out(1)} if cfg.wide_lanes else {}), "active": Out(lanes),
-        **({"first": Out(parts), "second": Out(1 + parts), "unsigned": Out(1)} if cfg.sparse else {}),
+        **({"first": Out(parts), "second": Out(1 + parts), "unsigned": Out(1), "operand": Out(1), "operand_word": Out(OPERAND_BITS),
+            "operand_unsigned": Out(1)} if cfg.sparse else {}),
     })
 
 
@@ -72,6 +79,11 @@ def ProductAccessPort():
     })
 
 
+def _sample_steps(cfg):
+    """The members of ``SamplePort`` that belong to a step."""
+    return Signature({name: SamplePort(cfg).members[name] for name in ("active", "word", "unsigned", "unsigned_operand")})
+
+
 class PipelineControl(Component):
     """Control pipeline: follows each step through the PEs and drives, once for all of them, the controls of each cycle.
 
@@ -95,6 +107,8 @@ class PipelineControl(Component):
         With ``rnn``: step of the engine, in cycle 0.
     sparse_reads : In(SparseReadPort(cfg))
         With ``sparse``: factor words of this step, in cycle 0.
+    samples : In(SamplePort(cfg))
+        With ``sparse``: this step as one of a sampled product, in cycle 0: the members that belong to a step.
     multiply : Out(MultiplyPort(cfg, threads))
         Control of the multipliers.
     odd_high : Out(1)
@@ -141,7 +155,7 @@ class PipelineControl(Component):
             "products": Out(ProductAccessPort()),
             "done": Out(1),
             **({"engine_active": In(1), "engine_step": In(engine_step_layout(cfg)), "taps": Out(tap_layout(cfg))} if cfg.rnn else {}),
-            **({"sparse_reads": In(SparseReadPort(cfg))} if cfg.sparse else {}),
+            **({"sparse_reads": In(SparseReadPort(cfg)), "samples": In(_sample_steps(cfg))} if cfg.sparse else {}),
         })
 
     @property
@@ -283,10 +297,17 @@ class PipelineControl(Component):
 
     def _operands(self, m):
         """Parts of factor words that the multipliers take, in cycle 1."""
-        sparse, parts = self.sparse_reads, self.cfg.numbers_per_word
+        sparse, samples, parts = self.sparse_reads, self.samples, self.cfg.numbers_per_word
+        operand, operand_word = Signal(reset_less=True), Signal(OPERAND_BITS, reset_less=True)
+        operand_unsigned = Signal(reset_less=True)
         first, second, unsigned = Signal(parts, reset_less=True), Signal(1 + parts, reset_less=True), Signal(reset_less=True)
         m.d.sync += [
             first.eq(Mux(sparse.active, 1 << sparse.first_part, 1)), second.eq(Mux(sparse.active, 2 << sparse.second_part, 1)),
-            unsigned.eq(Mux(sparse.active, sparse.unsigned, 0)),
+            unsigned.eq(Mux(sparse.active, sparse.unsigned, samples.active & samples.unsigned)),
+            operand.eq(samples.active), operand_word.eq(samples.word), operand_unsigned.eq(samples.unsigned_operand),
+        ]
+        m.d.comb += [
+            self.multiply.operand.eq(operand), self.multiply.operand_word.eq(operand_word),
+            self.multiply.operand_unsigned.eq(operand_unsigned),
         ]
         m.d.comb += [self.multiply.first.eq(first), self.multiply.second.eq(second), self.multiply.unsigned.eq(unsigned)]

@@ -7,6 +7,7 @@ from ..constants import FIRST_FACTOR_REGISTER
 from ..interfaces.layouts import OffsetReadPort, RegisterPort
 from ..parameters.matrix import DatapathParameters
 from .layouts import (
+    OPERAND_BITS,
     TAP_ROW_BITS,
     TAPS,
     SparseReadPort,
@@ -74,6 +75,10 @@ class RegisterArbiter(Component):
         Reads of the offsets of the next ``mm``.
     sparse_reads : In(SparseReadPort(cfg))
         With ``sparse``: factor words of a step of the sparse engine.
+    operand_write : In(1)
+        With ``sparse``: the sparse engine writes operand rows, with parts and PEs of ``registers``.
+    operand_word : In(4)
+        With ``sparse``: word of this write.
     files : Out(RegisterFilePort(cfg))
         Accesses to the register files.
     pause : Out(1)
@@ -98,7 +103,7 @@ class RegisterArbiter(Component):
             "offset_read": In(OffsetReadPort(cfg)),
             "files": Out(RegisterFilePort(cfg)),
             "pause": Out(1),
-            **({"sparse_reads": In(SparseReadPort(cfg))} if cfg.sparse else {}),
+            **({"sparse_reads": In(SparseReadPort(cfg)), "operand_write": In(1), "operand_word": In(OPERAND_BITS)} if cfg.sparse else {}),
         })
 
     @property
@@ -155,6 +160,7 @@ class RegisterArbiter(Component):
             access.write.eq(Mux(port.write_factor, port.write_parts, 0)),
         ]
         if self.cfg.sparse:
+            m.d.comb += [access.operand_write.eq(Mux(self.operand_write, port.write_parts, 0)), access.operand_word.eq(self.operand_word)]
             with m.If(self.sparse_reads.active):
                 m.d.comb += [access.word.eq(self.sparse_reads.second_word), access.read.eq(1)]
         return number, granted

@@ -2,18 +2,21 @@
 
 from amaranth.lib import data, enum
 
-__all__ = ["ELEMENTS_OF_WORD", "INDEX_BYTES", "JOB_BYTES", "JOB_ALIGNMENT", "POINTER_BYTES", "SparseKind", "sparse_job_layout"]
+__all__ = ["ELEMENTS_OF_WORD", "INDEX_BYTES", "JOB_BYTES", "JOB_ALIGNMENT", "POINTER_BYTES", "SUM_BYTES", "SparseKind",
+           "sparse_job_layout"]
 
 JOB_BYTES = 32
 JOB_ALIGNMENT = 16
 INDEX_BYTES = 2             # bytes of an index of a row of B
 POINTER_BYTES = 4           # bytes of a row pointer
+SUM_BYTES = 4               # bytes of a sum
 ELEMENTS_OF_WORD = 8        # indices of a word of 16 bytes of shared memory: the unit in which non-zeros are read
 
 
-class SparseKind(enum.Enum, shape=1):
+class SparseKind(enum.Enum, shape=2):
     ROWS = 0        # multiplies rows of the sparse matrix with the panel of B
     PANEL = 1       # loads rows of B into the factor register files
+    SAMPLES = 2     # multiplies rows of A with the columns of B that a mask has an element in; the panel holds these columns
 
 
 def _field(shape, byte, bit=0):
@@ -22,17 +25,24 @@ def _field(shape, byte, bit=0):
 
 # ROWS: rows ``pointers[0]`` to ``pointers[rows]`` of CSR; element e has its index at ``indices`` + 2 * (e - first) and its value at
 # ``values`` + (e - first) or, with ``wide_values``, + 2 * (e - first). Row n of sums goes to ``output`` + n * 16 * threads.
+# SAMPLES: the rows are those of a mask. Column n of B is factor words n * ``words`` to n * ``words`` + ``words`` - 1 of all PEs: rows
+# of the panel that a PANEL job loads. Row n of A, ``words`` * threads * dot bytes, is at ``left`` + n * this size. The sum of element e
+# goes to ``output`` + 4 * (e - first), times the value of the element unless ``pattern``.
 # PANEL: row n of B, of 4 * threads bytes, from ``values`` + n * 4 * threads on becomes row ``panel_rows`` + n of the panel.
 sparse_job_layout = data.FlexibleLayout(8 * JOB_BYTES, {
     "kind": _field(SparseKind, 0),
-    "wide_values": _field(1, 0, 1),         # values have 16 bits, signed; else 8
-    "unsigned_values": _field(1, 0, 2),     # values of 8 bits are unsigned
-    "unsigned_panel": _field(1, 0, 3),      # bytes of B are unsigned
+    "wide_values": _field(1, 0, 2),         # values have 16 bits, signed; else 8
+    "unsigned_values": _field(1, 0, 3),     # values of 8 bits are unsigned
+    "unsigned_panel": _field(1, 0, 4),      # bytes of B are unsigned
+    "unsigned_left": _field(1, 0, 5),       # SAMPLES: bytes of A are unsigned
+    "pattern": _field(1, 0, 6),             # SAMPLES: the elements have no values
+    "words": _field(4, 1),                  # SAMPLES: factor words of a column of B, 1 to 8
     "rows": _field(16, 2),                  # at least 1
-    "panel_rows": _field(16, 4),            # ROWS: indices are below this number; PANEL: first row that is written
+    "panel_rows": _field(16, 4),            # ROWS, SAMPLES: indices are below this number; PANEL: first row that is written
     "first": _field(32, 8),                 # number of the element at ``indices`` and ``values``, a multiple of 16
+    "left": _field(20, 12),                 # SAMPLES: shared address of the rows of A, a multiple of min(128, 4 * threads)
     "pointers": _field(20, 16),             # shared addresses in bytes: a multiple of 4,
     "indices": _field(20, 20),              # of 16,
     "values": _field(20, 24),               # of 16, and with PANEL of min(128, 4 * threads),
-    "output": _field(20, 28),               # of 128
+    "output": _field(20, 28),               # of 128, with SAMPLES of 16
 })

@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
-from ..datapath.layouts import SparseReadPort
+from ..datapath.layouts import SamplePort, SparseReadPort
 from ..datapath.pe_array import PEArray
 from ..interfaces.control import EventPort
 from ..interfaces.layouts import ErrorStream, OffsetWritePort, RegisterPort, SharedReadPort, matrix_operation_layout
@@ -54,6 +54,8 @@ class MatrixUnit(Component):
         With ``rnn``: steps of the engine, and elements for the PEs.
     sparse_reads : In(SparseReadPort(cfg))
         With ``sparse``: factor words of the steps of the sparse engine.
+    samples : In(SamplePort(cfg))
+        With ``sparse``: steps of sampled products, and their sums over all PEs.
     done : Out(1)
         An operation is over and its last sum is in the register file: a read granted in this cycle sees it.
     busy : Out(1)
@@ -97,7 +99,7 @@ class MatrixUnit(Component):
             "events": Out(EventPort(MATRIX_EVENTS)),
             **({"offset_write": Out(OffsetWritePort(cfg))} if cfg.gather_offsets else {}),
             **({"engine_active": In(1), "engine": In(EngineStepPort(cfg))} if cfg.rnn else {}),
-            **({"sparse_reads": In(SparseReadPort(cfg))} if cfg.sparse else {}),
+            **({"sparse_reads": In(SparseReadPort(cfg)), "samples": In(SamplePort(cfg))} if cfg.sparse else {}),
         })
 
     def elaborate(self, platform):
@@ -137,7 +139,7 @@ class MatrixUnit(Component):
         m.d.sync += fills.eq(fills + begins - fetch.fill_end)
 
     def _engine(self, m, lanes):
-        connect_members(m, flipped(self), lanes, ("engine_active", "engine", *["sparse_reads"] * self.cfg.sparse))
+        connect_members(m, flipped(self), lanes, ("engine_active", "engine", *["sparse_reads", "samples"] * self.cfg.sparse))
 
     def _state(self, m, queue):
         unfinished = Signal(range(self.cfg.matrix_queue + PIPELINE_OPERATIONS))

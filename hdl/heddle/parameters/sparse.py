@@ -2,14 +2,17 @@
 
 from dataclasses import dataclass
 
+from amaranth.utils import exact_log2
+
 from ..constants import BANKS
 from .group import ConfigError
 from .memory import MemoryGroup
 from .rnn import RnnGroup
 
-__all__ = ["SPARSE_SLOTS", "SparseGroup", "SparseParameters"]
+__all__ = ["OPERAND_WORDS", "SPARSE_SLOTS", "SparseGroup", "SparseParameters"]
 
 SPARSE_SLOTS = 8        # lanes whose sums, 16 bytes each, fill a row of shared memory
+OPERAND_WORDS = 8       # factor words of a row of A of a sampled product, at most
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +42,11 @@ class SparseGroup(RnnGroup):
     def sparse_rows(self) -> int:
         """Rows of a panel of B that the factor register files hold."""
         return self.factor_words * self.dot // 4
+
+    @property
+    def sample_latency(self) -> int:
+        """Cycles from a step of a sampled product to its sum over all PEs."""
+        return 5 + exact_log2(self.dot) + exact_log2(self.threads // 4) + 2 * self.lane_slices
 
     @property
     def sparse_pairs(self) -> int:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from amaranth.hdl import Module, ResetInserter, Signal
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
-from ..datapath.layouts import SparseReadPort
+from ..datapath.layouts import SamplePort, SparseReadPort
 from ..interfaces.control import EventPort
 from ..interfaces.front_end import SPARSE_JOBS, SparsePort, sparse_start_layout
 from ..interfaces.layouts import ErrorStream, SharedReadPort, SharedWritePort
@@ -15,11 +15,13 @@ from ..parameters.sparse import SparseParameters
 from ..rnn.layouts import EngineStepPort
 from .job_fetch import JobFetch
 from .layouts import Client, SparseRegisterPort, item_layout
+from .left_rows import LeftRows
 from .nonzero_reader import NonzeroReader
 from .panel_loader import PanelLoader
 from .result_writer import ResultWriter
 from .row_drain import RowDrain
 from .row_pointers import RowPointers
+from .sample_collector import SampleCollector
 from .step_sequencer import StepSequencer
 from .word_reads import WordReads
 
@@ -39,7 +41,9 @@ class _Units(NamedTuple):
     elements: NonzeroReader
     steps: StepSequencer
     loader: PanelLoader
+    left: LeftRows
     drain: RowDrain
+    samples: SampleCollector
     writer: ResultWriter
 
 
@@ -69,6 +73,8 @@ class SparseEngine(Component):
         Steps of the PEs and their elements.
     reads : Out(SparseReadPort(cfg))
         Factor words of the steps.
+    samples : Out(SamplePort(cfg))
+        Steps of sampled products, writes of the rows of A, and sums over all PEs.
     registers : Out(SparseRegisterPort(cfg))
         Reads of sums and writes of the panel.
     busy : Out(1)
@@ -101,8 +107,9 @@ class SparseEngine(Component):
         self.cfg = cfg = SparseParameters.of(cfg)
         super().__init__({
             "run": In(SparsePort()), "stop": In(1), "bank_read": Out(SharedReadPort(cfg)), "bank_write": Out(SharedWritePort(cfg)),
-            "pe": Out(EngineStepPort(cfg)), "reads": Out(SparseReadPort(cfg)), "registers": Out(SparseRegisterPort(cfg)), "busy": Out(1),
-            "o_error": Out(ErrorStream()), "events": Out(EventPort(SPARSE_EVENTS)),
+            "pe": Out(EngineStepPort(cfg)), "reads": Out(SparseReadPort(cfg)), "samples": Out(SamplePort(cfg)),
+            "registers": Out(SparseRegisterPort(cfg)), "busy": Out(1), "o_error": Out(ErrorStream()),
+            "events": Out(EventPort(SPARSE_EVENTS)),
         })
 
     def elaborate(self, platform):
@@ -110,26 +117,41 @@ class SparseEngine(Component):
         cfg, ends = self.cfg, Signal()      # ``ends``: all jobs end, granted work completes
         units = _Units(
             WordReads(cfg), Queue(sparse_start_layout, SPARSE_JOBS, registered=False), JobFetch(cfg), RowPointers(cfg),
-            Queue(item_layout, ITEMS_AHEAD), NonzeroReader(cfg), StepSequencer(cfg), PanelLoader(cfg), RowDrain(cfg), ResultWriter(cfg))
-        for name in ("reads", "drain", "writer"):
+            Queue(item_layout, ITEMS_AHEAD), NonzeroReader(cfg), StepSequencer(cfg), PanelLoader(cfg), LeftRows(cfg, ITEMS_AHEAD),
+            RowDrain(cfg), SampleCollector(cfg), ResultWriter(cfg))
+        for name in ("reads", "drain", "samples", "writer"):
             m.submodules[name] = getattr(units, name)
-        for name in ("starts", "jobs", "pointers", "items", "elements", "steps", "loader"):
+        for name in ("starts", "jobs", "pointers", "items", "elements", "steps", "loader", "left"):
             m.submodules[name] = ResetInserter(ends)(getattr(units, name))
         for source, sink in ((units.starts.o, units.jobs.i), (units.jobs.o, units.pointers.i), (units.pointers.o, units.items.i),
                              (units.pointers.o_extent, units.elements.i), (units.items.o, units.steps.i),
-                             (units.elements.o, units.steps.i_vector), (units.steps.o_row, units.drain.i), (units.drain.o, units.writer.i)):
+                             (units.elements.o, units.steps.i_vector), (units.steps.o_row, units.drain.i), (units.drain.o, units.writer.i),
+                             (units.pointers.o_left, units.left.i), (units.steps.o_sample, units.samples.i),
+                             (units.samples.o, units.writer.i_word)):
             link(m, source, sink)
-        connect(m, units.steps.panel, units.loader.panel)
+        connect(m, units.steps.panel, units.left.panel)
+        connect(m, units.left.load, units.loader.panel)
         for inner, outer in ((units.reads.bank, self.bank_read), (units.writer.bank, self.bank_write), (units.steps.pe, self.pe),
                              (units.steps.reads, self.reads), (units.steps.o_error, self.o_error)):
             connect(m, inner, flipped(outer))
         m.d.comb += [
             units.steps.place.eq(units.elements.place), units.steps.drained.eq(units.drain.drained), units.reads.hold.eq(ends),
         ]
+        self._samples(m, units, ends)
         self._reads(m, units)
         self._registers(m, units)
         self._run(m, units, ends)
         return m
+
+    def _samples(self, m, units, ends):
+        """Sampled products: rows of A, steps and sums."""
+        steps, left, samples, port = units.steps, units.left, units.samples, self.samples
+        m.d.comb += [
+            steps.left.eq(left.present), steps.half.eq(left.half), left.release.eq(steps.release), steps.released.eq(units.writer.released),
+            steps.rows_busy.eq(units.drain.busy), steps.samples_busy.eq(samples.busy), samples.total.eq(port.total), samples.flush.eq(ends),
+            *(getattr(port, name).eq(getattr(steps.samples, name)) for name in ("active", "word", "unsigned", "unsigned_operand")),
+            port.write.eq(units.loader.write_operand), port.write_word.eq(units.loader.write_word),
+        ]
 
     def _reads(self, m, units):
         """Requests of the parts to shared memory, and their answers."""
@@ -167,7 +189,8 @@ class SparseEngine(Component):
         m.d.comb += [
             run.job.ready.eq((left != SPARSE_JOBS) & ~ends & ~self.stop), taken.eq(run.job.valid & run.job.ready),
             starts.i.valid.eq(taken), starts.i.payload.eq(run.job.payload),
-            over.eq(ends & units.reads.idle & ~units.drain.busy & ~units.writer.busy & ~step), self.busy.eq(left != 0),
+            over.eq(ends & units.reads.idle & ~units.drain.busy & ~units.samples.busy & ~units.writer.busy & ~step),
+            self.busy.eq(left != 0),
             self.events.sparse_steps.eq(step), self.events.sparse_halves.eq(steps.halves), self.events.sparse_loads.eq(loader.write),
             self.events.sparse_waits.eq(self.busy & ~step & ~loader.write),
         ]

@@ -9,7 +9,7 @@ from ..constants import BANK_BYTES, ROW_BYTES
 from ..interfaces.front_end import sparse_start_layout
 from ..isa.error_codes import ErrorCode
 from ..isa.sparse_job import JOB_ALIGNMENT, JOB_BYTES, POINTER_BYTES, SparseKind, sparse_job_layout
-from ..parameters.sparse import SparseParameters
+from ..parameters.sparse import OPERAND_WORDS, SparseParameters
 from .layouts import checked_job_layout, word_request_layout
 
 __all__ = ["JobFetch"]
@@ -54,7 +54,8 @@ class JobFetch(Component):
 
     *Reset*: no job is read.
 
-    *Errors*: SPARSE_JOB: the address is misaligned, ``rows`` or ``panel_rows`` violate the limits, an address or ``first`` is misaligned.
+    *Errors*: SPARSE_JOB: the address is misaligned, there is no such ``kind``, ``rows``, ``panel_rows`` or ``words`` violate the limits, an
+    address or ``first`` is misaligned.
     OUT_OF_RANGE: a word of the job, or of the rows of B of a panel, is outside of shared memory.
     """
 
@@ -118,10 +119,17 @@ class JobFetch(Component):
             with m.If(end > cfg.shared_bytes):
                 m.d.sync += [code.eq(ErrorCode.OUT_OF_RANGE), operand.eq(Mux(job.values >= cfg.shared_bytes, job.values, cfg.shared_bytes))]
         with m.Else():
-            m.d.comb += wrong.eq(
-                (job.panel_rows == 0) | (job.panel_rows > cfg.sparse_rows) | Cat(
+            unaligned, samples = Signal(), job.kind == SparseKind.SAMPLES
+            m.d.comb += [
+                unaligned.eq(Cat(
                     value % alignment != 0 for value, alignment in (
                         (job.first, ELEMENT_ALIGNMENT), (job.pointers, POINTER_BYTES), (job.indices, BANK_BYTES),
-                        (job.values, BANK_BYTES), (job.output, ROW_BYTES))).any())
+                        (job.values, BANK_BYTES), (job.output, BANK_BYTES))).any()),
+                wrong.eq(unaligned | (job.panel_rows == 0) | Mux(
+                    samples,
+                    (job.words == 0) | (job.words > OPERAND_WORDS) | (job.panel_rows * job.words > cfg.factor_words)
+                    | (job.left % min(ROW_BYTES, size) != 0),
+                    (job.panel_rows > cfg.sparse_rows) | (job.output % ROW_BYTES != 0) | (job.kind != SparseKind.ROWS))),
+            ]
         with m.If(wrong | (job.rows == 0)):
             m.d.sync += [code.eq(ErrorCode.SPARSE_JOB), operand.eq(self.i.payload.address)]

@@ -7,17 +7,20 @@ from amaranth.lib.wiring import In, Out, Signature
 from ..constants import BANK_BYTES
 from ..interfaces.layouts import PC_BITS, RegisterPort
 from ..isa.error_codes import ErrorCode
-from ..isa.sparse_job import ELEMENTS_OF_WORD, sparse_job_layout
+from ..isa.sparse_job import ELEMENTS_OF_WORD, SUM_BYTES, sparse_job_layout
 
-__all__ = ["BLOCK_BITS", "COUNT_BITS", "ROWS_INSIDE", "SUMS_BITS", "WORD_BITS", "Client", "ItemKind", "PanelPort", "SparseRegisterPort",
-           "WordAnswerPort", "checked_job_layout", "drain_entry_layout", "element_layout", "extent_layout", "item_layout", "result_layout",
-           "vector_layout", "word_request_layout"]
+__all__ = ["BLOCK_BITS", "COUNT_BITS", "ROWS_INSIDE", "SAMPLES_INSIDE", "SUMS_BITS", "SUMS_OF_WORD", "WORD_BITS", "Client", "ItemKind",
+           "PanelPort", "SparseRegisterPort", "WordAnswerPort", "checked_job_layout", "drain_entry_layout", "element_layout",
+           "extent_layout", "item_layout", "left_row_layout", "result_layout", "sample_layout", "sample_word_layout", "vector_layout",
+           "word_request_layout"]
 
 WORD_BITS = 16          # bits of the number of a word of 16 bytes in shared memory
 BLOCK_BITS = 20         # bits of the number of a row of 128 bytes, also behind the end of shared memory
 COUNT_BITS = 20         # bits of the non-zeros of a row: no more have their indices in shared memory
 ROWS_INSIDE = 16        # rows from their first step to the read of their last sums
+SAMPLES_INSIDE = 32     # elements of sampled products from the choice of their last step to the write of their sum
 SUMS_BITS = 4           # bits of the number of an accumulator
+SUMS_OF_WORD = BANK_BYTES // SUM_BYTES
 
 
 class Client(enum.Enum, shape=3):
@@ -78,8 +81,13 @@ item_layout = data.StructLayout({
     "begins": 1,                # ROW: it is the first of its job
     "ends": 1,                  # ROW: it is the last of its job
     "outside": 1,               # ROW: a part of its sums has no place in shared memory
-    "output": BLOCK_BITS,       # ROW: row of 128 bytes of its sums, with ``outside`` the first one that does not exist
+    "output": BLOCK_BITS,       # ROW: row of 128 bytes of its sums, with ``outside`` the first one that does not exist;
+                                # with ``samples`` the word of 16 bytes of its first sum
     "unsigned_panel": 1,
+    "samples": 1,               # ROW: of a mask
+    "words": 4,                 # with ``samples``: factor words of a column of B
+    "place": 2,                 # with ``samples``: place of its first sum in a word
+    "unsigned_left": 1,
 })
 
 # Non-zeros of a row, which is not empty, by number from the first one of the job on.
@@ -91,6 +99,7 @@ extent_layout = data.StructLayout({
     "values": WORD_BITS,
     "wide": 1,
     "unsigned": 1,
+    "pattern": 1,               # there are no values: they count as 1
 })
 
 element_layout = data.StructLayout({"index": 16, "value": signed(16)})
@@ -99,8 +108,33 @@ element_layout = data.StructLayout({"index": 16, "value": signed(16)})
 vector_layout = data.StructLayout({"fault": 1, "elements": data.ArrayLayout(element_layout, ELEMENTS_OF_WORD)})
 
 
+# Row of A of a sampled product: its first word of 16 bytes, and how many rows of 4 * threads bytes, as panels have them, it is long.
+left_row_layout = data.StructLayout({"word": WORD_BITS, "rows": 6})
+
+# Step of a sampled product, or with ``empty`` the end of a job whose last row has no element.
+sample_layout = data.StructLayout({
+    "empty": 1,
+    "begins": 1,                # first step of an element
+    "final": 1,                 # its last step
+    "ends": 1,                  # the element is the last one of its job
+    "value": signed(16),        # of the mask
+    "place": 2,                 # of the sum in its word,
+    "word": WORD_BITS,          # which is this word of 16 bytes
+})
+
+# Sums of up to four elements, one after the other, for a word of shared memory; with ``empty`` none.
+sample_word_layout = data.StructLayout({
+    "empty": 1,
+    "ends": 1,                  # they are the last ones of a job
+    "entries": 3,               # elements, and ends without one
+    "word": WORD_BITS,
+    "mask": SUMS_OF_WORD,
+    "data": data.ArrayLayout(32, SUMS_OF_WORD),
+})
+
+
 def PanelPort():
-    """Load of rows of B into the panel, seen from the requester.
+    """Load of rows of B into the panel, or of a row of A into the operand rows, seen from the requester.
 
     *Ports*:
     begin : Out(1)
@@ -111,10 +145,15 @@ def PanelPort():
         With ``begin``: first row of the panel.
     rows : Out(16)
         With ``begin``: rows, at least one.
+    operand : Out(1)
+        With ``begin``: the rows go to the operand rows.
+    free : In(1)
+        A load may begin.
     done : In(1)
         The last word is written in this cycle.
     """
-    return Signature({"begin": Out(1), "word": Out(WORD_BITS), "row": Out(16), "rows": Out(16), "done": In(1)})
+    return Signature({"begin": Out(1), "word": Out(WORD_BITS), "row": Out(16), "rows": Out(16), "operand": Out(1), "free": In(1),
+                      "done": In(1)})
 
 
 def drain_entry_layout(cfg):

@@ -20,7 +20,7 @@ PLACE_BITS = 30             # of the number of a word in shared memory, also beh
 class NonzeroReader(Component):
     """Non-zero reader: reads indices and values of the non-zeros ahead, a word of indices (8 non-zeros) after the other.
 
-    Values of 8 bits lie in words of 16, which are read once for two words of indices.
+    Values of 8 bits lie in words of 16, which are read once for two words of indices. Those of a pattern are 1 and are not read.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class NonzeroReader(Component):
         m.d.comb += [
             self.i.ready.eq(~extent.begins | (~more & (coming == 0))),
             index_place.eq(job.indices + vector), value_place.eq(job.values + Mux(job.wide, vector, vector >> 1)),
-            needed.eq((job.wide | fresh | ~vector[0]) & ~valued),
+            needed.eq((job.wide | fresh | ~vector[0]) & ~valued & ~job.pattern),
             outside.eq((index_place >= end) | (needed & (value_place >= end))), room.eq(inside != VECTORS_AHEAD),
             self.value_request.valid.eq(more & ~outside & needed & room), self.value_request.payload.word.eq(value_place),
             self.index_request.valid.eq(more & ~outside & ~needed & room), self.index_request.payload.word.eq(index_place),
@@ -118,6 +118,6 @@ class NonzeroReader(Component):
             element, byte = vectors.i.payload.elements[number], narrow.word_select(number, 8)
             m.d.comb += [
                 element.index.eq(self.word.word_select(number, 16)),
-                element.value.eq(Mux(job.wide, values.word_select(number, 16).as_signed(),
-                                     Mux(job.unsigned, byte, byte.as_signed()))),
+                element.value.eq(Mux(job.pattern, 1, Mux(job.wide, values.word_select(number, 16).as_signed(),
+                                                         Mux(job.unsigned, byte, byte.as_signed())))),
             ]

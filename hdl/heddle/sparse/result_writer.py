@@ -1,14 +1,15 @@
-"""Result writer: sums of rows to shared memory."""
+"""Result writer: sums of rows, and of sampled elements, to shared memory."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
+from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES, BANKS
 from ..interfaces.layouts import SharedWritePort
 from ..lib.stream import Queue
 from ..parameters.sparse import SparseParameters
-from .layouts import result_layout
+from .layouts import SUMS_OF_WORD, result_layout, sample_word_layout
 
 __all__ = ["ResultWriter"]
 
@@ -16,7 +17,8 @@ MOST_WRITES = 8         # requests without acknowledgement
 
 
 class ResultWriter(Component):
-    """Result writer: writes the sums of eight PEs to all banks of shared memory, and tells the end of each job.
+    """Result writer: writes the sums of eight PEs to all banks of shared memory, or those of sampled elements to one, and tells the end of
+    each job.
 
     Parameters
     ----------
@@ -25,19 +27,23 @@ class ResultWriter(Component):
     *Ports*:
     i : In(stream.Signature(result_layout(cfg)))
         Sums with the row of shared memory; ends of jobs without sums.
+    i_word : In(stream.Signature(sample_word_layout))
+        Sums of sampled elements; never valid together with ``i``.
+    released : Out(3)
+        Entries of the word that leaves in this cycle.
     bank : Out(SharedWritePort(cfg))
-        Write port of shared memory; each request has all banks.
+        Write port of shared memory; each request has all banks, or one.
     done : Out(1)
         All writes of the oldest job are acknowledged, and those of the jobs before.
     busy : Out(1)
         A request is not acknowledged.
 
-    *Latency*: ``bank.request`` is combinational from ``i``; ``done`` comes in the cycle of the last acknowledgement.
+    *Latency*: ``bank.request`` is combinational from ``i`` and ``i_word``; ``done`` comes in the cycle of the last acknowledgement.
 
-    *Throughput*: one row of shared memory a cycle.
+    *Throughput*: one row of shared memory, or one word of sampled elements, a cycle.
 
-    *Back-pressure*: ``i.ready`` depends combinationally on ``bank.request.ready`` and on ``i.payload.empty``. The end of a job without sums
-    waits for all acknowledgements.
+    *Back-pressure*: ``ready`` of an input depends combinationally on ``bank.request.ready`` and on its ``payload.empty``. The end of a job
+    without sums waits for all acknowledgements.
 
     *Reset*: forgets the acknowledgements that are missing.
     """
@@ -45,21 +51,29 @@ class ResultWriter(Component):
     def __init__(self, cfg):
         self.cfg = cfg = SparseParameters.of(cfg)
         super().__init__({
-            "i": In(stream.Signature(result_layout(cfg))), "bank": Out(SharedWritePort(cfg)), "done": Out(1), "busy": Out(1),
+            "i": In(stream.Signature(result_layout(cfg))), "i_word": In(stream.Signature(sample_word_layout)), "released": Out(3),
+            "bank": Out(SharedWritePort(cfg)), "done": Out(1), "busy": Out(1),
         })
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.ends = ends = Queue(1, MOST_WRITES, registered=False)      # of each request: it is the last of its job
-        item, request, idle = self.i.payload, self.bank.request, Signal()
+        item, word, request, idle, sampled = self.i.payload, self.i_word.payload, self.bank.request, Signal(), self.i_word.valid
+        place, bytes_of_sum = exact_log2(BANKS), BANK_BYTES // SUMS_OF_WORD
+        mask = Mux(sampled, Cat(bit.replicate(bytes_of_sum) for bit in word.mask), (1 << BANK_BYTES) - 1)
         m.d.comb += [
             idle.eq(ends.level == 0), self.busy.eq(~idle),
-            request.valid.eq(self.i.valid & ~item.empty & ends.i.ready),
-            request.payload.bank.eq((1 << BANKS) - 1),
-            *(row.eq(item.output) for row in request.payload.row), *(mask.eq((1 << BANK_BYTES) - 1) for mask in request.payload.mask),
-            *(word.eq(value) for word, value in zip(request.payload.data, item.data, strict=True)),
+            request.valid.eq(((self.i.valid & ~item.empty) | (sampled & ~word.empty)) & ends.i.ready),
+            request.payload.bank.eq(Mux(sampled, 1 << word.word[:place], (1 << BANKS) - 1)),
+            *(row.eq(Mux(sampled, word.word[place:], item.output)) for row in request.payload.row),
+            *(each.eq(mask) for each in request.payload.mask),
+            *(line.eq(Mux(sampled, word.data.as_value(), value)) for line, value in zip(request.payload.data, item.data, strict=True)),
             self.i.ready.eq(Mux(item.empty, idle, request.ready & ends.i.ready)),
-            ends.i.valid.eq(request.valid & request.ready), ends.i.payload.eq(item.ends), ends.o.ready.eq(self.bank.written),
-            self.done.eq((self.bank.written & ends.o.payload) | (self.i.valid & item.empty & idle)),
+            self.i_word.ready.eq(Mux(word.empty, idle, request.ready & ends.i.ready)),
+            self.released.eq(Mux(sampled & self.i_word.ready, word.entries, 0)),
+            ends.i.valid.eq(request.valid & request.ready), ends.i.payload.eq(Mux(sampled, word.ends, item.ends)),
+            ends.o.ready.eq(self.bank.written),
+            self.done.eq((self.bank.written & ends.o.payload) | (self.i.valid & item.empty & idle)
+                         | (sampled & word.empty & word.ends & idle)),
         ]
         return m

@@ -10,13 +10,25 @@ from ..isa.error_codes import ErrorCode
 from ..isa.sparse_job import ELEMENTS_OF_WORD, POINTER_BYTES, SparseKind, sparse_job_layout
 from ..lib.stream import Queue
 from ..parameters.sparse import SparseParameters
-from .layouts import BLOCK_BITS, COUNT_BITS, WORD_BITS, ItemKind, checked_job_layout, extent_layout, item_layout, word_request_layout
+from .layouts import (
+    BLOCK_BITS,
+    COUNT_BITS,
+    SUMS_OF_WORD,
+    WORD_BITS,
+    ItemKind,
+    checked_job_layout,
+    extent_layout,
+    item_layout,
+    left_row_layout,
+    word_request_layout,
+)
 
 __all__ = ["RowPointers"]
 
 WORDS_AHEAD = 4                                         # words of pointers that are requested and not used up
 POINTERS_OF_WORD = BANK_BYTES // POINTER_BYTES
 POINTER_BITS = 8 * POINTER_BYTES
+LEFT_BITS = 26                                          # of the number of a word of a row of A, also behind the end of shared memory
 
 
 class RowPointers(Component):
@@ -41,6 +53,8 @@ class RowPointers(Component):
         Items of work.
     o_extent : Out(stream.Signature(extent_layout))
         Non-zeros of each row that has some, in the cycle in which ``o`` transfers its item.
+    o_left : Out(stream.Signature(left_row_layout, always_ready=True))
+        Row of A for each row of a mask that has elements, in this cycle.
 
     *Latency*: at the least latency of the memory 6 cycles from ``i`` to the first item.
 
@@ -52,7 +66,7 @@ class RowPointers(Component):
     *Reset*: forgets the job.
 
     *Errors*: OUT_OF_RANGE: the word of a pointer is outside of shared memory. SPARSE_POINTER: pointers fall, or the first one is below
-    ``first`` of the job.
+    ``first`` of the job. OUT_OF_RANGE also where a row of A, of a row of a mask with elements, is outside of shared memory.
     """
 
     def __init__(self, cfg):
@@ -60,6 +74,7 @@ class RowPointers(Component):
         super().__init__({
             "i": In(stream.Signature(checked_job_layout)), "request": Out(stream.Signature(word_request_layout)), "answered": In(1),
             "word": In(8 * BANK_BYTES), "o": Out(stream.Signature(item_layout)), "o_extent": Out(stream.Signature(extent_layout)),
+            "o_left": Out(stream.Signature(left_row_layout, always_ready=True)),
         })
 
     def elaborate(self, platform):
@@ -71,7 +86,7 @@ class RowPointers(Component):
         self._begin = Signal()
         passes = Signal()               # a job without rows becomes an item
         job = self.i.payload.job
-        plain = (self.i.payload.code == ErrorCode.NONE) & (job.kind == SparseKind.ROWS)
+        plain = (self.i.payload.code == ErrorCode.NONE) & (job.kind != SparseKind.PANEL)
         m.d.comb += [
             passes.eq(self.i.valid & ~plain & ~self._active & ~self._dead),
             self._begin.eq(self.i.valid & plain & ~self._active & ~self._dead),
@@ -132,20 +147,29 @@ class RowPointers(Component):
         before, number = Signal(POINTER_BITS), Signal(16)
         block, blocks = Signal(BLOCK_BITS), self.cfg.threads // self.cfg.thread_slots
         rows, faulty, falls, some = self.cfg.shared_rows, Signal(), Signal(), Signal()
+        sum_word = Signal(BLOCK_BITS)                   # of the first sum of a row of a mask
         count, offsets = Signal(POINTER_BITS), [Signal(POINTER_BITS, name=f"offset_{number}") for number in range(2)]
+        samples = job.kind == SparseKind.SAMPLES
+        lost, left_operand = self._left(m, opened)
         m.d.comb += [
-            falls.eq(value < Mux(opened, before, job.first)), faulty.eq(gone | falls), some.eq(opened & ~faulty & (value != before)),
+            falls.eq(value < Mux(opened, before, job.first)), faulty.eq(gone | falls | (lost & opened & (value != before))),
+            some.eq(opened & ~faulty & (value != before)),
             count.eq(value - before), *(offset.eq(each - job.first) for offset, each in zip(offsets, (before, value))),
             item.kind.eq(Mux(faulty, ItemKind.FAULT, ItemKind.ROW)), item.pc.eq(self._pc),
-            item.code.eq(Mux(gone, ErrorCode.OUT_OF_RANGE, ErrorCode.SPARSE_POINTER)),
-            item.operand.eq(Mux(gone, self._number * BANK_BYTES, number)), item.number.eq(number), item.panel_rows.eq(job.panel_rows),
+            item.code.eq(Mux(gone | ~falls, ErrorCode.OUT_OF_RANGE, ErrorCode.SPARSE_POINTER)),
+            item.operand.eq(Mux(gone, self._number * BANK_BYTES, Mux(falls, number, left_operand))), item.number.eq(number),
+            item.panel_rows.eq(job.panel_rows),
             item.count.eq(Mux(count[COUNT_BITS:].any(), (1 << COUNT_BITS) - 1, count)), item.start.eq(offsets[0] % ELEMENTS_OF_WORD),
             item.begins.eq(number == 0), item.ends.eq(number == job.rows - 1),
-            item.outside.eq(block + blocks > rows), item.output.eq(Mux((block < rows) & item.outside, rows, block)),
-            item.unsigned_panel.eq(job.unsigned_panel),
+            item.outside.eq(~samples & (block + blocks > rows)),
+            item.output.eq(Mux(samples, sum_word, Mux((block < rows) & item.outside, rows, block))),
+            item.unsigned_panel.eq(job.unsigned_panel), item.samples.eq(samples), item.words.eq(job.words),
+            item.unsigned_left.eq(job.unsigned_left), sum_word.eq(job.output // BANK_BYTES + offsets[0] // SUMS_OF_WORD),
+            item.place.eq(offsets[0] % SUMS_OF_WORD),
             extent.begins.eq(~filled), extent.first.eq(offsets[0]), extent.last.eq(offsets[1] - 1),
             extent.indices.eq(job.indices // BANK_BYTES), extent.values.eq(job.values // BANK_BYTES), extent.wide.eq(job.wide_values),
-            extent.unsigned.eq(job.unsigned_values),
+            extent.unsigned.eq(job.unsigned_values), extent.pattern.eq(samples & job.pattern),
+            self.o_left.valid.eq(self.o_extent.valid & self.o_extent.ready & samples),
             self.o.valid.eq(pointer.valid & ~self._dead & (opened | faulty) & (~some | self.o_extent.ready)),
             self.o_extent.valid.eq(pointer.valid & ~self._dead & some & self.o.ready),
             pointer.ready.eq(~self._dead & Mux(opened | faulty, self.o.ready & (~some | self.o_extent.ready), 1)),
@@ -168,3 +192,19 @@ class RowPointers(Component):
                     m.d.sync += self._active.eq(0)
         with m.If(self._begin):
             m.d.sync += [opened.eq(0), filled.eq(0), number.eq(0), block.eq(self.i.payload.job.output >> exact_log2(128))]
+
+    def _left(self, m, opened):
+        """Rows of A. Returns whether the next one is outside of shared memory, and its first byte that is."""
+        job, given, left = self._job, self.i.payload.job, self.o_left.payload
+        parts, end = self.cfg.numbers_per_word, self.cfg.shared_bytes // BANK_BYTES
+        word, after, size = Signal(LEFT_BITS), Signal(LEFT_BITS), Signal(LEFT_BITS)
+        lost = Signal()
+        m.d.comb += [
+            size.eq(job.words << exact_log2(self.cfg.threads * self.cfg.dot // BANK_BYTES)), after.eq(word + size),
+            lost.eq((job.kind == SparseKind.SAMPLES) & (after > end)), left.word.eq(word), left.rows.eq(job.words << exact_log2(parts)),
+        ]
+        with m.If(opened & self.o.valid & self.o.ready):
+            m.d.sync += word.eq(after)
+        with m.If(self._begin):
+            m.d.sync += word.eq(given.left // BANK_BYTES)
+        return lost, Mux(word > end, word, end) * BANK_BYTES

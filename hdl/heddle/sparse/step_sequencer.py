@@ -6,23 +6,37 @@ from amaranth.lib.wiring import Component, In, Out, flipped
 from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES
-from ..datapath.layouts import SparseReadPort
+from ..datapath.layouts import SamplePort, SparseReadPort
 from ..interfaces.layouts import ErrorStream
 from ..isa.error_codes import ErrorCode
+from ..isa.sparse_job import SUM_BYTES
 from ..lib.stream import link
 from ..parameters.sparse import SparseParameters
 from ..rnn.layouts import EngineStepPort
 from .element_window import ElementWindow
-from .layouts import ROWS_INSIDE, SUMS_BITS, ItemKind, PanelPort, drain_entry_layout, element_layout, item_layout, vector_layout
+from .layouts import (
+    BLOCK_BITS,
+    ROWS_INSIDE,
+    SAMPLES_INSIDE,
+    SUMS_BITS,
+    ItemKind,
+    PanelPort,
+    drain_entry_layout,
+    element_layout,
+    item_layout,
+    sample_layout,
+    vector_layout,
+)
 
 __all__ = ["StepSequencer"]
 
 CAT_FOUR = 2        # log2 of the sums of a PE
 
-# Step before its checks. ``count``: non-zeros; ``last``: of its row; ``halves``: there is room for a second one.
+# Step before its checks. ``count``: non-zeros; ``last``: of its row; ``halves``: there is room for a second one. Of a sampled product:
+# number of the step of its element, whether it is the last one, and place of the sum, counted in sums.
 chosen_layout = data.StructLayout({
     "count": 2, "first": 1, "last": 1, "halves": 1, "sums": SUMS_BITS, "fault": 2, "elements": data.ArrayLayout(element_layout, 2),
-    "item": item_layout,
+    "step": 3, "final": 1, "sum": BLOCK_BITS + 2, "half": 1, "item": item_layout,
 })
 
 
@@ -31,6 +45,10 @@ class StepSequencer(Component):
 
     A step is chosen in one cycle and checked in the next one. Row n of the engine, counted modulo 16, has its sums in accumulators n. A row
     without non-zeros has a step with zeros. At most ``ROWS_INSIDE`` (16) rows are between their first step and the read of their sums.
+
+    Of a sampled product an element takes ``words`` steps, on the factor words of its column, with the row of A that the PEs hold. A row
+    without elements takes a cycle and no step. Steps of rows and panels, and those of sampled products, wait until all sums of the other
+    kind have left.
 
     Parameters
     ----------
@@ -53,6 +71,20 @@ class StepSequencer(Component):
         Rows, in the cycle of their last step; jobs of panels at their end.
     drained : In(1)
         The sums of the oldest row are read.
+    samples : Out(SamplePort(cfg))
+        Steps of sampled products; registered. ``write`` and ``write_word`` are 0, and ``total`` is not used.
+    o_sample : Out(stream.Signature(sample_layout, always_ready=True))
+        Steps of sampled products, and ends of their jobs without one, in the cycle of the step; registered.
+    left : In(1)
+        The row of A of the oldest row of a mask is in the PEs,
+    half : In(1)
+        in this half of the operand rows.
+    release : Out(1)
+        Its last step is chosen.
+    released : In(3)
+        Elements of sampled products, and ends without one, whose sums have left.
+    rows_busy, samples_busy : In(1)
+        Sums of rows, of sampled products have not left.
     o_error : Out(ErrorStream())
         The first error; registered. No step follows until reset.
     halves : Out(1)
@@ -67,7 +99,8 @@ class StepSequencer(Component):
     *Reset*: no work. The elements of a step in the last cycle before still come.
 
     *Errors*: those of items; OUT_OF_RANGE where non-zeros, or the sums of a row, are outside of shared memory; SPARSE_INDEX for an index
-    that the panel does not have. Rows before that of the error are at ``o_row``, this row and later ones are not.
+    that the panel does not have. Rows before that of the error are at ``o_row``, this row and later ones are not; of a sampled product the
+    elements before that of the error are at ``o_sample``, this one and later ones are not.
     """
 
     def __init__(self, cfg):
@@ -76,13 +109,15 @@ class StepSequencer(Component):
             "i": In(stream.Signature(item_layout)), "i_vector": In(stream.Signature(vector_layout)), "place": In(30),
             "pe": Out(EngineStepPort(cfg)), "reads": Out(SparseReadPort(cfg)), "panel": Out(PanelPort()),
             "o_row": Out(stream.Signature(drain_entry_layout(cfg), always_ready=True)), "drained": In(1), "o_error": Out(ErrorStream()),
-            "halves": Out(1),
+            "halves": Out(1), "samples": Out(SamplePort(cfg)), "o_sample": Out(stream.Signature(sample_layout, always_ready=True)),
+            "left": In(1), "half": In(1), "release": Out(1), "released": In(3), "rows_busy": In(1), "samples_busy": In(1),
         })
 
     def elaborate(self, platform):
         m = Module()
         self._valid, self._chosen = Signal(), Signal(chosen_layout, reset_less=True)
         self._failed = Signal()
+        self._mode = Signal()       # steps are those of sampled products
         self._choose(m)
         self._panel(m)
         error = self._check(m)
@@ -97,33 +132,58 @@ class StepSequencer(Component):
         first, left, remaining = Signal(init=1), Signal.like(item.count), Signal.like(item.count)    # non-zeros of the row
         inside, sums = Signal(range(ROWS_INSIDE + 1)), Signal(SUMS_BITS)
         fires, last, ready, count = Signal(), Signal(), Signal(), Signal(2)
-        row = self.i.valid & (item.kind == ItemKind.ROW)
+        row = self.i.valid & (item.kind == ItemKind.ROW) & (item.samples == self._mode)
         chosen = self._chosen
         self._item_ends = Signal()      # the panel at ``i`` is loaded
+        final, room = self._elements(m, fires, count, first)
+        most = Mux(item.samples, 1, pairs)
         m.d.comb += [
-            remaining.eq(Mux(first, item.count, left)), last.eq(remaining <= pairs), count.eq(Mux(remaining > pairs, pairs, remaining)),
+            remaining.eq(Mux(first, item.count, left)), last.eq((remaining <= most) & final),
+            count.eq(Mux(remaining > most, most, remaining)),
             ready.eq((count == 0) | (window.present[0] & ((count == 1) | window.present[1] | window.fault[0]))),
-            fires.eq(row & ready & (~first | (inside != ROWS_INSIDE))),
-            window.begins.eq(row & item.begins & first), window.start.eq(item.start), window.take.eq(Mux(fires, count, 0)),
+            fires.eq(row & ready & Mux(item.samples, room & (self.left | (count == 0)), ~first | (inside != ROWS_INSIDE))),
+            self.release.eq(fires & last & item.samples & (item.count != 0)),
+            window.begins.eq(row & item.begins & first), window.start.eq(item.start), window.take.eq(Mux(fires & final, count, 0)),
             window.ends.eq(fires & last & item.ends),
             self.i.ready.eq(Mux(item.kind == ItemKind.ROW, fires & last, Mux(item.kind == ItemKind.PANEL, self._item_ends, ~self._valid))),
         ]
         m.d.sync += [
             self._valid.eq(fires | (self.i.valid & (item.kind == ItemKind.FAULT) & ~self._valid)), chosen.count.eq(count),
-            chosen.first.eq(first), chosen.last.eq(last), chosen.halves.eq((count == 1) & (pairs > 1)), chosen.sums.eq(sums),
+            chosen.first.eq(first), chosen.last.eq(last), chosen.sums.eq(sums),
+            chosen.halves.eq((count == 1) & (pairs > 1) & ~item.samples),
             chosen.fault.eq(window.fault), *(kept.eq(value) for kept, value in zip(chosen.elements, window.o)), chosen.item.eq(item),
-            inside.eq(inside + (fires & first) - self.drained),
+            inside.eq(inside + (fires & first & ~item.samples) - self.drained), chosen.half.eq(self.half),
         ]
         with m.If(fires):
-            m.d.sync += [first.eq(last), left.eq(remaining - count), sums.eq(sums + last)]
+            m.d.sync += [first.eq(last), left.eq(remaining - Mux(final, count, 0)), sums.eq(sums + last)]
+
+    def _elements(self, m, fires, count, first):
+        """Steps of the elements of sampled products. Returns whether the step is the last one of its element, as each of a row is, and
+        whether there is room for the sum.
+        """
+        item, chosen, samples = self.i.payload, self._chosen, self.i.payload.samples
+        step, final, inside = Signal(3), Signal(), Signal(range(SAMPLES_INSIDE + 1))
+        place, now = Signal(BLOCK_BITS + 2), Signal(BLOCK_BITS + 2)
+        m.d.comb += [
+            final.eq(~samples | (count == 0) | (step == (item.words - 1)[:3])), now.eq(Mux(first, Cat(item.place, item.output), place)),
+        ]
+        # With the last row a place is taken also without an element, for the end of the job.
+        enters = fires & samples & final & ((count != 0) | item.ends)
+        m.d.sync += [inside.eq(inside + enters - self.released), chosen.step.eq(step), chosen.final.eq(final), chosen.sum.eq(now)]
+        with m.If(fires):
+            m.d.sync += [step.eq(Mux(final, 0, step + 1)), place.eq(now + final)]
+        quiet = ~self._valid & ~self.rows_busy & ~self.samples_busy
+        with m.If(self.i.valid & quiet & (item.kind != ItemKind.FAULT)):
+            m.d.sync += self._mode.eq(samples & (item.kind == ItemKind.ROW))
+        return final, inside != SAMPLES_INSIDE
 
     def _panel(self, m):
         """Hands a panel to its loader."""
         item, panel, loads = self.i.payload, self.panel, Signal()
         waits = self.i.valid & (item.kind == ItemKind.PANEL)
         m.d.comb += [
-            panel.begin.eq(waits & ~loads & ~self._valid & ~self._failed), panel.word.eq(item.operand), panel.row.eq(item.panel_rows),
-            panel.rows.eq(item.number), self._item_ends.eq(panel.done),
+            panel.begin.eq(waits & ~loads & ~self._valid & ~self._failed & ~self._mode & panel.free),
+            panel.word.eq(item.operand), panel.row.eq(item.panel_rows), panel.rows.eq(item.number), self._item_ends.eq(panel.done),
         ]
         with m.If(panel.begin):
             m.d.sync += loads.eq(1)
@@ -137,7 +197,7 @@ class StepSequencer(Component):
         several = Signal(2)                                 # non-zeros of the step
         wrong = [several[number] & (element.index >= limit) for number, element in enumerate(chosen.elements)]
         gone = [several[number] & chosen.fault[number] for number in range(2)]
-        beyond = chosen.last & item.outside
+        beyond = Mux(item.samples, several[0] & (chosen.sum >= self.cfg.shared_bytes // SUM_BYTES), chosen.last & item.outside)
         m.d.comb += [
             limit.eq(item.panel_rows), several.eq(Cat(chosen.count != 0, chosen.count[1])),
             error.eq(self._valid & ~self._failed & ((item.kind == ItemKind.FAULT) | Cat(*wrong, *gone, beyond).any())),
@@ -154,6 +214,8 @@ class StepSequencer(Component):
                 m.d.sync += [report.payload.code.eq(outside), report.payload.operand.eq(self.place * BANK_BYTES)]
             with m.Elif(wrong[number]):
                 m.d.sync += [report.payload.code.eq(ErrorCode.SPARSE_INDEX), report.payload.operand.eq(Cat(index, item.number))]
+        with m.Elif(item.samples):
+            m.d.sync += [report.payload.code.eq(outside), report.payload.operand.eq(chosen.sum[2:] << exact_log2(BANK_BYTES))]
         with m.Else():
             m.d.sync += [report.payload.code.eq(outside), report.payload.operand.eq(item.output << 7)]
         return error
@@ -165,20 +227,23 @@ class StepSequencer(Component):
         fires, parts = Signal(), exact_log2(cfg.numbers_per_word)
         places = [Signal(range(cfg.sparse_rows), name=f"panel_row_{number}") for number in range(2)]
         elements = [Signal.like(self.pe.word[0], name=f"element_{number}", reset_less=True) for number in range(cfg.sparse_pairs)]
-        ends, halves = Signal(), Signal()
+        ends, halves, column = Signal(), Signal(), Signal.like(step.factor_word)
+        self._sample(m, fires)
         # A reset may end the work, but not the step that is in the PEs: its elements come one cycle later.
         take, words = Signal(reset_less=True), [Signal.like(element, name=f"word_{number}") for number, element in enumerate(elements)]
         # A place without a non-zero reads what another one reads, or row 0: rows that are not loaded never enter a PE.
         m.d.comb += [
             fires.eq(self._valid & ~self._failed & ~error),
+            column.eq(first.index * item.words + chosen.step),
             places[0].eq(Mux(chosen.count == 0, 0, first.index)), places[1].eq(Mux(chosen.count[1], second.index, places[0])),
-            reads.active.eq(step.step), self.halves.eq(step.step & halves),
-            self.o_row.valid.eq((step.step & ends) | row.empty),
+            reads.active.eq(step.step & ~self.samples.active), self.halves.eq(step.step & halves),
+            self.o_row.valid.eq((step.step & ends & ~self.samples.active) | row.empty),
             self.pe.take.eq(take), *(word.eq(value) for word, value in zip(self.pe.word, words)),
         ]
         m.d.sync += [
-            step.step.eq(fires), step.product.eq(chosen.sums), step.source.eq(chosen.sums), step.zero.eq(chosen.first),
-            step.cat.eq(CAT_FOUR), step.factor_word.eq(places[0] >> parts), reads.first_part.eq(places[0]),
+            step.step.eq(fires & ~(item.samples & (chosen.count == 0))), step.product.eq(chosen.sums), step.source.eq(chosen.sums),
+            step.zero.eq(chosen.first), step.cat.eq(Mux(item.samples, 0, CAT_FOUR)),
+            step.factor_word.eq(Mux(item.samples, column, places[0] >> parts)), reads.first_part.eq(places[0]),
             reads.second_word.eq(places[1] >> parts), reads.second_part.eq(places[1]),
             reads.unsigned.eq(item.unsigned_panel),
             ends.eq(chosen.last), halves.eq(chosen.halves), row.sums.eq(chosen.sums), row.output.eq(item.output),
@@ -190,3 +255,15 @@ class StepSequencer(Component):
             m.d.sync += row.ends.eq(1)
         if len(elements) > 1:
             m.d.sync += elements[1].eq(Mux(chosen.count[1], second.value, 0))
+
+    def _sample(self, m, fires):
+        """The step as one of a sampled product."""
+        chosen, item, samples, entry = self._chosen, self._chosen.item, self.samples, self.o_sample.payload
+        m.d.sync += [
+            samples.active.eq(item.samples), samples.word.eq(Cat(chosen.step, chosen.half)),
+            samples.unsigned.eq(item.unsigned_panel), samples.unsigned_operand.eq(item.unsigned_left),
+            self.o_sample.valid.eq(fires & item.samples & ((chosen.count != 0) | item.ends)),
+            entry.empty.eq(chosen.count == 0), entry.begins.eq(chosen.step == 0), entry.final.eq(chosen.final & (chosen.count != 0)),
+            entry.ends.eq(chosen.last & item.ends), entry.value.eq(chosen.elements[0].value), entry.place.eq(chosen.sum),
+            entry.word.eq(chosen.sum >> 2),
+        ]

@@ -5,9 +5,22 @@ from amaranth.lib import data
 from heddle.config import Config
 from heddle.constants import BANK_BYTES, ROW_BYTES
 from heddle.isa.error_codes import ErrorCode
-from heddle.isa.sparse_job import ELEMENTS_OF_WORD, INDEX_BYTES, JOB_ALIGNMENT, JOB_BYTES, POINTER_BYTES, SparseKind, sparse_job_layout
+from heddle.isa.sparse_job import (
+    ELEMENTS_OF_WORD,
+    INDEX_BYTES,
+    JOB_ALIGNMENT,
+    JOB_BYTES,
+    POINTER_BYTES,
+    SUM_BYTES,
+    SparseKind,
+    sparse_job_layout,
+)
+from heddle.parameters.sparse import OPERAND_WORDS
 
 __all__ = ["SparseFault", "read_job", "sparse_run"]
+
+KINDS = 4       # that the field ``kind`` can have
+
 
 class SparseFault(Exception):
     """A job ends with an error of the hardware: ``code`` and ``operand``."""
@@ -32,26 +45,29 @@ def sparse_run(cfg: Config, factors: np.ndarray, shared: np.ndarray, address: in
     factors : uint8 [threads, factor_words, dot]
         Factor register files; a PANEL job changes them in place.
     shared : uint8
-        Shared memory; a ROWS job writes its rows of int32 sums.
+        Shared memory; a ROWS job writes its rows of int32 sums, a SAMPLES job the sums of its elements.
     address : int
         Address of the job in bytes.
 
     Raises
     ------
     SparseFault
-        With the first error of the job. Rows before its row are stored; of a panel none is loaded.
+        With the first error of the job. Rows before its row are stored, of samples the elements before its element; of a panel none is
+        loaded.
     """
     if address % JOB_ALIGNMENT:
         raise SparseFault(ErrorCode.SPARSE_JOB, address)
     for word in range(address, address + JOB_BYTES, BANK_BYTES):
         _inside(shared, word, BANK_BYTES)
     job = read_job(shared[address:address + JOB_BYTES])
-    if not _legal(cfg, job):
+    if shared[address] % KINDS >= len(SparseKind) or not _legal(cfg, job):
         raise SparseFault(ErrorCode.SPARSE_JOB, address)
     panel = factors.reshape(cfg.threads, cfg.sparse_rows, 4)
     if job.kind is SparseKind.PANEL:
         _load(cfg, panel, shared, job)
         return 0
+    if job.kind is SparseKind.SAMPLES:
+        return _samples(cfg, factors, shared, job)
     return _rows(cfg, panel, shared, job)
 
 
@@ -60,8 +76,13 @@ def _legal(cfg: Config, job: data.Const) -> bool:
         return False
     if job.kind is SparseKind.PANEL:
         return job.panel_rows + job.rows <= cfg.sparse_rows and job.values % min(ROW_BYTES, cfg.sparse_columns) == 0
-    return (0 < job.panel_rows <= cfg.sparse_rows and job.first % BANK_BYTES == 0 and job.pointers % POINTER_BYTES == 0
-            and job.indices % BANK_BYTES == 0 and job.values % BANK_BYTES == 0 and job.output % ROW_BYTES == 0)
+    if (job.first % BANK_BYTES or job.pointers % POINTER_BYTES or job.indices % BANK_BYTES or job.values % BANK_BYTES
+            or not job.panel_rows):
+        return False
+    if job.kind is SparseKind.SAMPLES:
+        return (0 < job.words <= OPERAND_WORDS and job.panel_rows * job.words <= cfg.factor_words and job.output % BANK_BYTES == 0
+                and job.left % min(ROW_BYTES, cfg.sparse_columns) == 0)
+    return job.kind is SparseKind.ROWS and job.panel_rows <= cfg.sparse_rows and job.output % ROW_BYTES == 0
 
 
 def _inside(shared: np.ndarray, address: int, size: int) -> None:
@@ -108,8 +129,7 @@ def _elements(shared: np.ndarray, job: data.Const, begin: int, end: int, row: in
     """Indices and values of a row, int64; every word of 16 bytes is inside, and every index below ``limit``."""
     if end == begin:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    width = 2 if job.wide_values else 1
-    kind = "<i2" if job.wide_values else np.uint8 if job.unsigned_values else np.int8
+    width, kind = _value_format(job)
     for group in range((begin - job.first) // ELEMENTS_OF_WORD, (end - 1 - job.first) // ELEMENTS_OF_WORD + 1):
         for place in (job.indices + group * ELEMENTS_OF_WORD * INDEX_BYTES, job.values + group * ELEMENTS_OF_WORD * width):
             _inside(shared, place // BANK_BYTES * BANK_BYTES, BANK_BYTES)
@@ -121,3 +141,52 @@ def _elements(shared: np.ndarray, job: data.Const, begin: int, end: int, row: in
     indices, values = (shared[base + places.start * size:base + places.stop * size].view(form).astype(np.int64)
                        for base, size, form in ((job.indices, INDEX_BYTES, "<u2"), (job.values, width, kind)))
     return indices, values
+
+
+def _value_format(job: data.Const) -> tuple[int, str]:
+    """Bytes and numpy type of a value."""
+    return (2, "<i2") if job.wide_values else (1, "u1" if job.unsigned_values else "i1")
+
+
+def _samples(cfg: Config, factors: np.ndarray, shared: np.ndarray, job: data.Const) -> int:
+    """Elements of a mask, one after the other: dot product of a row of A and a column of B, times the value of the element."""
+    size = job.words * cfg.threads * cfg.dot
+    words = factors[:, :job.panel_rows * job.words].reshape(cfg.threads, job.panel_rows, job.words * cfg.dot // 4, 4)
+    columns = np.ascontiguousarray(words.transpose(1, 2, 0, 3)).reshape(job.panel_rows, size)
+    columns = columns.view(np.uint8 if job.unsigned_panel else np.int8).astype(np.int64)
+    first = begin = _pointer(shared, job, 0)
+    if begin < job.first:
+        raise SparseFault(ErrorCode.SPARSE_POINTER, 0)
+    for row in range(job.rows):
+        end = _pointer(shared, job, row + 1)
+        if end < begin:
+            raise SparseFault(ErrorCode.SPARSE_POINTER, row)
+        if end > begin:
+            place = job.left + row * size
+            if place + size > len(shared):
+                raise SparseFault(ErrorCode.OUT_OF_RANGE, max(place, len(shared)))
+            left = shared[place:place + size].view(np.uint8 if job.unsigned_left else np.int8).astype(np.int64)
+            for element in range(begin - job.first, end - job.first):
+                _sample(shared, job, element, row, left, columns)
+        begin = end
+    return begin - first
+
+
+def _sample(shared: np.ndarray, job: data.Const, element: int, row: int, left: np.ndarray, columns: np.ndarray) -> None:
+    """An element, counted from ``first`` on."""
+    width, kind = _value_format(job)
+    group = element // ELEMENTS_OF_WORD * ELEMENTS_OF_WORD
+    for place in (job.indices + group * INDEX_BYTES, *([] if job.pattern else [job.values + group * width])):
+        _inside(shared, place // BANK_BYTES * BANK_BYTES, BANK_BYTES)
+    index = _number(shared, job.indices + element * INDEX_BYTES, "<u2")
+    if index >= job.panel_rows:
+        raise SparseFault(ErrorCode.SPARSE_INDEX, row << 16 | index)
+    place = job.output + SUM_BYTES * element
+    _inside(shared, place // BANK_BYTES * BANK_BYTES, BANK_BYTES)
+    value = 1 if job.pattern else _number(shared, job.values + element * width, kind)
+    total = int(columns[index] @ left) * value
+    shared[place:place + SUM_BYTES] = np.array([total & 0xFFFFFFFF], "<u4").view(np.uint8)
+
+
+def _number(shared: np.ndarray, address: int, kind: str) -> int:
+    return int(shared[address:address + np.dtype(kind).itemsize].view(kind)[0])

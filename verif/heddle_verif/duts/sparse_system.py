@@ -32,6 +32,7 @@ class SparseSystem(Component):
         connect(m, flipped(self.run), engine.run)
         connect(m, engine.pe, lanes.engine)
         connect(m, engine.reads, lanes.sparse_reads)
+        connect(m, engine.samples, lanes.samples)
         m.d.comb += [engine.stop.eq(self.stop), lanes.engine_active.eq(engine.busy), self.busy.eq(engine.busy)]
         port, registers = engine.registers, lanes.registers
         for name in port.signature.members:

@@ -55,7 +55,7 @@ SIZES = {
     "thread_bits", "factor_words", "factor_address_bits", "factor_registers", "registers", "word_index_bits", "instruction_words",
     "program_counter_bits", "shared_memory_kib", "shared_bytes", "shared_rows", "shared_address_bits", "row_bits", "axi_address_bits",
     "axi_id_bits", "tag_bits", "transfer_blocks", "bank_patience", "rnn_elements", "rnn_records", "rnn_tap_registers", "engine_sum_latency",
-    "offset_words", "sparse_columns", "sparse_rows",
+    "offset_words", "sparse_columns", "sparse_rows", "sample_latency",
 }
 
 

@@ -115,6 +115,8 @@ UNITS = {
                  parameters=lambda cfg: {"tables": 3, "jobs": 11}, has=lambda cfg: cfg.rnn),
     "sparse_engine": Unit(make=SparseSystem, bench="sparse_engine", has=lambda cfg: cfg.sparse, simulator="verilator",
                           configurations={name: SCALED[name].replace(shared_memory_kib=128) for name in ("tiny", "base", "large")}),
+    "sparse_samples": Unit(make=SparseSystem, bench="sparse_samples", has=lambda cfg: cfg.sparse, simulator="verilator",
+                           configurations={name: SCALED[name].replace(shared_memory_kib=128) for name in ("tiny", "base", "large")}),
     "control": Unit(make=ControlSystem, bench="control",
                     configurations=_scaled("tiny", "base", "large", "quad", "resident64", "small", "small_all")),
 }
