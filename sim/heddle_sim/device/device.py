@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Self, cast
+from typing import Self, cast
 
 import numpy as np
 from heddle.config import Config, load_config
@@ -39,7 +39,7 @@ from .pooling import average, global_average, maximum
 from .products import check_columns, check_elements, columns_of
 from .recording import active_recorder
 from .results import LayerResult, MatrixResult
-from .sparse import spmm
+from .sparse_access import SparseAccess
 from .stats import Stats
 from .tensors import TensorAccess
 
@@ -48,7 +48,7 @@ __all__ = ["Device", "SIMULATORS"]
 SIMULATORS = ("verilator", "golden")
 
 
-class Device(TensorAccess, RecurrentAccess):
+class Device(TensorAccess, RecurrentAccess, SparseAccess):
     """One device with its global memory; a context manager.
 
     Parameters
@@ -340,31 +340,6 @@ class Device(TensorAccess, RecurrentAccess):
         y, stats = convolve(self, x, w, strides=strides, pads=pads, dilations=dilations, group=group, layout=layout, method=method,
                             bias=bias, x_zero_point=x_zero_point, w_zero_point=w_zero_point, requantise=requantise, keep=keep)
         return LayerResult(cast(np.ndarray, y), stats)
-
-    def spmm(self, a: Any, b: Any, *, tile: int | None = None, order: str = "auto", dynamic: bool = True,
-             resident: bool = False) -> MatrixResult:
-        """Product of two matrices of which one or both are sparse, exact modulo 2**32 [S4.1].
-
-        Parameters
-        ----------
-        a : (M, K), sparse, or integer array
-            Sparse: array of scipy.sparse (csr, csc, coo), ``DCSR`` or ``DCSC``. Elements are int8, uint8, int16 or uint16.
-        b : (K, N), sparse, or integer array
-            Right operand, of the same types. Where only b is sparse, the transposed product is computed; where both are, b as an array.
-        tile : int, optional
-            Columns of the result that are made together, a multiple of 16, at most four times ``threads``, which is what it is without.
-        order : str
-            How blocks of rows are dealt to the cores: "natural", "sorted", "snake" or "grouped"; "auto": "sorted" with several cores.
-        dynamic : bool
-            Each next block goes to the core that is expected to be done first; else the cores take turns.
-        resident : bool
-            ``stats`` are those of a second run, with b in factor registers at its start, that leaves the sums in shared memory.
-
-        Returns ``MatrixResult``: ``c`` int32 (M, N); ``stats`` counts from operands in global memory to the result there. Elements of b and
-        unsigned ones of a that have 16 bits take a run for each of their bytes, whose sums the host adds.
-        Raises ``ValueError`` or ``TypeError`` for operands that are damaged or do not fit together.
-        """
-        return MatrixResult(*spmm(self, a, b, tile=tile, order=order, dynamic=dynamic, resident=resident))
 
     def max_pool(self, x: ArrayLike, kernel: int | Sequence[int], *, strides: int | Sequence[int] = 1, pads: Pads = 0,
                  dilations: int | Sequence[int] = 1, layout: str = "NCHW", keep: bool = False) -> LayerResult:

@@ -1,6 +1,6 @@
 """What calls of a device return: named tuples that unpack in the order of their fields."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -8,13 +8,28 @@ from ..rnn.network import SequenceResult
 from .stats import Stats
 
 __all__ = ["ArrayResult", "ImageResult", "LayerResult", "LstmOutputs", "MatrixResult", "RecurrentOutputs", "RecurrentResult",
-           "TaskResults"]
+           "SampledResult", "SparseGradients", "TaskResults"]
 
 
 class MatrixResult(NamedTuple):
-    """Of ``matmul`` and ``tensordot``."""
+    """Of ``matmul``, ``tensordot``, ``spmm`` and ``sparse_linear_forward``."""
 
     c: np.ndarray
+    stats: Stats
+
+
+class SampledResult(NamedTuple):
+    """Of ``sddmm``: ``d`` has the class of the mask."""
+
+    d: Any
+    stats: Stats
+
+
+class SparseGradients(NamedTuple):
+    """Of ``sparse_linear_backward``: gradients of the inputs, and of the weights in their class."""
+
+    dx: np.ndarray
+    dw: Any
     stats: Stats
 
 

@@ -13,10 +13,11 @@ from heddle.errors import UsageError
 
 from ..arguments import check_choice, check_flag, check_integer
 from ..kernels.planner import plan
+from ..kernels.sampled_product import SampledOperands, SampledProductKernel, SampledProductProblem
 from ..kernels.sparse_product import SparseOperands, SparseProductKernel, SparseProductProblem
 from ..sparse.checks import LARGEST
 from ..sparse.compressed import Compressed
-from ..sparse.formats import product_operands
+from ..sparse.formats import product_operands, restore, sampled_operands
 from ..sparse.orders import ORDERS
 from .execution import execute
 from .host import Host
@@ -25,7 +26,7 @@ from .memory import Placement
 if TYPE_CHECKING:
     from .stats import Stats
 
-__all__ = ["SPMM_ORDERS", "spmm"]
+__all__ = ["SPMM_ORDERS", "sddmm", "spmm"]
 
 SPMM_ORDERS = ("auto", *ORDERS)
 
@@ -68,8 +69,7 @@ def _bytes_of(array: np.ndarray, signed_bytes: int) -> list[tuple[np.ndarray, in
 
 
 def _product(device: Host, a: Compressed, b: np.ndarray, schedule: _Schedule) -> tuple[np.ndarray, Stats]:
-    order = schedule.order if schedule.order != "auto" else "sorted" if device.cfg.cores > 1 else "natural"
-    problem = SparseProductProblem(a, b.shape[1], b.dtype.kind == "i", order, schedule.dynamic, tile=schedule.tile)
+    problem = SparseProductProblem(a, b.shape[1], b.dtype.kind == "i", _order(device, schedule.order), schedule.dynamic, tile=schedule.tile)
     memory, shape = device.memory, (a.shape[0], b.shape[1])
     with Placement(memory) as places:
         of_b, c = places.place(b if b.size else np.zeros((1, 1), b.dtype)), places.reserve(shape, np.int32)
@@ -83,3 +83,39 @@ def _product(device: Host, a: Compressed, b: np.ndarray, schedule: _Schedule) ->
 def _run(device: Host, problem: SparseProductProblem, places: Placement, b: int, c: int) -> Stats:
     kernel = cast(SparseProductKernel, plan(device.cfg, problem))
     return execute(device, kernel, SparseOperands(places.place_bytes(kernel.packages.tobytes()), b, c))
+
+
+def sddmm(device: Host, a: Any, b: Any, mask: Any, *, transpose: bool, pattern: bool, order: str, dynamic: bool) -> tuple[Any, Stats]:
+    """``(d, stats)`` of ``Device.sddmm``."""
+    dealt, flag = check_choice("order", order, SPMM_ORDERS), check_flag("dynamic", dynamic)
+    left, columns, places = sampled_operands(a, b, mask, transpose, pattern)
+    if 0 in places.shape or not left.shape[1]:
+        raise UsageError(f"the product must have at least one row and one column, and a one column, not shapes {places.shape} and "
+                         f"{left.shape}")
+    problem = SampledProductProblem(places, left.shape[1], pattern=pattern, order=_order(device, dealt), dynamic=flag)
+    sums, runs = np.zeros(places.elements, np.int64), []
+    for values, of_values in _bytes_of(places.data, 2):
+        for left_bytes, of_left in _bytes_of(left, 1):
+            for right_bytes, of_right in _bytes_of(columns, 1):
+                part = replace(problem, mask=places.with_data(values), a_signed=left_bytes.dtype.kind == "i",
+                               b_signed=right_bytes.dtype.kind == "i")
+                found, stats = _sampled(device, part, left_bytes, right_bytes)
+                sums += found.astype(np.int64) << (of_values + of_left + of_right)
+                runs.append(stats)
+    return restore(places.with_data(sums.astype(np.int32)), mask), reduce(add, runs)
+
+
+def _order(device: Host, order: str) -> str:
+    return order if order != "auto" else "sorted" if device.cfg.cores > 1 else "natural"
+
+
+def _sampled(device: Host, problem: SampledProductProblem, left: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, Stats]:
+    """Sums of the elements of the mask, in order."""
+    kernel = cast(SampledProductKernel, plan(device.cfg, problem))
+    of_a, of_b = kernel.arranged(left, columns)
+    with Placement(device.memory) as places:
+        c = places.reserve((1, kernel.sums), np.int32)
+        packages, at_a, at_b = (places.place_bytes(data.tobytes() or bytes(BANK_BYTES)) for data in (kernel.packages, of_a, of_b))
+        operands = SampledOperands(packages, at_a, at_b, c)
+        stats = execute(device, kernel, operands)
+        return device.memory.matrix(c, (1, kernel.sums), np.int32)[0, kernel.places].copy(), stats

@@ -3,11 +3,10 @@
 from typing import Any
 
 import numpy as np
-from heddle.errors import UsageError, UsageTypeError
+from heddle.errors import UsageError
 
-from ..arguments import check_flag
 from ..sparse.compressed import Compressed
-from ..sparse.formats import check_dense, compress, compress_transposed, is_sparse, product_operands, restore
+from ..sparse.formats import check_dense, compress, compress_transposed, is_sparse, product_operands, restore, sampled_operands
 
 __all__ = ["sddmm", "sparse_linear_backward", "sparse_linear_forward", "spmm"]
 
@@ -66,15 +65,7 @@ def sddmm(a: np.ndarray, b: np.ndarray, mask: Any, transpose: bool = False, patt
     sparse (M, N)
         Of the class and the pattern of the mask, int32: products modulo 2**32. Elements of each row are sorted.
     """
-    if not is_sparse(mask):
-        raise UsageTypeError(f"mask must be sparse (scipy.sparse, DCSR, DCSC), not {type(mask).__name__}")
-    left, right, by_rows = check_dense("a", a), check_dense("b", b), check_flag("transpose", transpose)
-    places = compress("mask", mask, check_flag("pattern", pattern))
-    columns = right if by_rows else right.T             # (N, K)
-    if left.shape[1] != columns.shape[1]:
-        raise UsageError(f"b must have {left.shape[1]} {'columns' if by_rows else 'rows'}, as a has columns, not {columns.shape[1]}")
-    if places.shape != (len(left), len(columns)):
-        raise UsageError(f"mask must have shape {(len(left), len(columns))}, that of the product, not {places.shape}")
+    left, columns, places = sampled_operands(a, b, mask, transpose, pattern)
     left, columns = left.astype(np.int64), columns.astype(np.int64)
     sums = np.zeros(places.elements, np.int64)
     for row, (start, stop) in enumerate(zip(places.indptr[:-1], places.indptr[1:])):

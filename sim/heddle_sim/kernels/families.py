@@ -27,6 +27,7 @@ from .pooling import PoolKernel, PoolProblem
 from .problem import ConvolutionProblem, MatmulProblem, Problem
 from .recurrent import EngineKernel, EngineRun, FactorKernel, FactorLoad
 from .resident import ResidentKernel
+from .sampled_product import SampledProductKernel, SampledProductProblem
 from .sparse_product import SparseProductKernel, SparseProductProblem
 from .split import SplitKernel
 from .streaming import StreamingKernel
@@ -52,6 +53,7 @@ FAMILIES: dict[type[Problem], list[type[Kernel]]] = {
     EngineRun: [EngineKernel],
     FactorLoad: [FactorKernel],
     SparseProductProblem: [SparseProductKernel],
+    SampledProductProblem: [SampledProductKernel],
     GatherProblem: [GatherKernel],
     ElementGatherProblem: [ElementGatherKernel],
     BlockCopy: [BlockKernel],

@@ -6,8 +6,7 @@ of B come before, through slots where the sums will be. Sizes and addresses are 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -18,27 +17,36 @@ from heddle.isa.sparse_job import JOB_BYTES
 
 from ..isa.features import lacking
 from ..sparse.compressed import Compressed
-from ..sparse.hand_out import hand_out
 from ..sparse.job import package_bytes, panel_record, rows_package
-from .kernel import Kernel
+from .panel_kernel import PanelKernel, PanelPart, Part, element_count, met_runs, renumbered
 from .parts.fitting import Region, Unfit, check_regions, check_tensors
 from .parts.launch import Launch
-from .parts.sparse_schedule import Block, CorePlan, core_lines
-from .parts.text import KernelText
+from .parts.sparse_schedule import (
+    CHUNK_BARRIERS,
+    FROM,
+    PACKAGE_BARRIERS,
+    PACKAGES,
+    SIZE,
+    STORE_FROM,
+    STORE_SIZE,
+    STORE_TO,
+    TO,
+    Block,
+    block_copy,
+)
 from .parts.tiling import round_up
 from .problem import Problem
 
-__all__ = ["Panel", "Part", "SparseOperands", "SparseProductKernel", "SparseProductProblem"]
+__all__ = ["Panel", "SparseOperands", "SparseProductKernel", "SparseProductProblem"]
 
 _PACKAGE_SLOTS, _SUM_SLOTS = 4, 4       # three packages are on their way, two stores follow each other, while the engine works
 _LEAST_ROWS, _LAST_ROWS = 8, 4      # of a block: its instructions take about 30 cycles; of the first and the last
 _BLOCKS = 48            # of a core: each has instructions of its own
 _CHUNKS = 4             # of a panel
-_GAPS = (0, 1, 2, 8, 32)      # rows of B that are fetched though nothing meets them, at most, between two that are: a copy costs as much
-_MOST_RUNS = 96         # copies of B: each has instructions of its own
 _CHUNK_BYTES = 4096     # of B
 _BLOCK_CYCLES = 14      # between two blocks
 _RESULT_BYTES = 4
+_B, _C = 1, 2           # uniform registers of the arguments
 
 
 @dataclass(frozen=True)
@@ -73,45 +81,17 @@ class SparseProductProblem(Problem):
 
 
 @dataclass(frozen=True)
-class Panel:
-    """Columns ``first_column`` to ``first_column + columns`` - 1 of B with the rows of ``runs``, one after the other [S4.4].
-
-    ``a``: the part of A that meets these rows, whose indices are rows of the panel. ``adds``: the sums are added to those of the panels
-    before.
+class Panel(PanelPart):
+    """Columns ``first_column`` to ``first_column + columns`` - 1 of B with the rows of ``runs``. ``adds``: the sums are added to those of
+    the panels before.
     """
 
-    first_column: int
-    columns: int
-    runs: tuple[Block, ...]
-    a: Compressed = field(repr=False)
+    first_column: int = 0
+    columns: int = 0
     adds: bool = False
 
-    @property
-    def rows(self) -> int:
-        """Rows of the panel."""
-        return sum(run.rows for run in self.runs)
 
-    def sources(self, chunk: Block) -> list[Block]:
-        """Runs of rows of B that are the rows of the panel in a chunk."""
-        found, place = [], 0
-        for run in self.runs:
-            first, last = max(chunk.first, place), min(chunk.first + chunk.rows, place + run.rows)
-            if first < last:
-                found.append(Block(run.first + first - place, last - first))
-            place += run.rows
-        return found
-
-
-@dataclass(frozen=True)
-class Part:
-    """What a program does: chunks of B of a panel that every core loads, then blocks of rows of each core."""
-
-    panel: Panel
-    chunks: list[Block]
-    blocks: list[list[Block]]
-
-
-class SparseProductKernel(Kernel):
+class SparseProductKernel(PanelKernel):
     """Sparse product: a launch for each panel of B. Sums of later panels of the same columns are added in the L2 cache.
 
     Registers r0 to r15 of all threads and the factor registers are used.
@@ -124,6 +104,7 @@ class SparseProductKernel(Kernel):
         if not cfg.sparse:
             raise UsageError(f"configuration {cfg.name} must have sparse for spmm ({lacking(cfg, 'sparse')})")
         check_tensors(cfg, problem.name)
+        self.keeps_panels = problem.resident
         if problem.tile is not None and (problem.tile % BANK_BYTES or not 0 < problem.tile <= cfg.sparse_columns):
             raise UsageError(f"tile must be a multiple of {BANK_BYTES} from {BANK_BYTES} to {cfg.sparse_columns}, not {problem.tile}")
         self.row_bytes = _RESULT_BYTES * cfg.sparse_columns         # of sums
@@ -160,48 +141,20 @@ class SparseProductKernel(Kernel):
         """``Panel``s, those of the same columns one after the other. Without a non-zero the first one of each remains."""
         problem, cfg, panels = self.problem, self.cfg, []
         width, met = problem.tile or cfg.sparse_columns, problem.a.columns_met
-        cuts = [_runs(met[start:start + cfg.sparse_rows], cfg.sparse_rows) for start in range(0, max(len(met), 1), cfg.sparse_rows)]
-        parts = [(runs, _renumbered(problem.a, runs)) for runs in cuts]
+        cuts = [met_runs(met[start:start + cfg.sparse_rows], cfg.sparse_rows) for start in range(0, max(len(met), 1), cfg.sparse_rows)]
+        parts = [(runs, renumbered(problem.a, runs)) for runs in cuts]
         for first_column in range(0, problem.columns, width):
             columns = min(width, problem.columns - first_column)
-            panels += [Panel(first_column, columns, runs, part, number > 0) for number, (runs, part) in enumerate(parts)]
+            panels += [Panel(runs, part, first_column, columns, number > 0) for number, (runs, part) in enumerate(parts)]
         return panels
 
-    @cached_property
-    def parts(self) -> list[Part]:
-        """What each program does, in order; a panel takes several where the instruction memory is too small for one."""
-        return [part for panel in self.panels for part in self._parts(panel)]
-
-    def _parts(self, panel: Panel) -> list[Part]:
-        plans, chunks = self._plans(panel), self._chunks(panel)
-        whole = Part(panel, chunks, plans)
-        if self._fits(whole) and not self.problem.resident:
-            return [whole]
-        nothing: list[list[Block]] = [[] for _ in plans]
-        return [*self._cut(len(chunks), lambda first, last: Part(panel, chunks[first:last], nothing)),
-                *self._cut(max(map(len, plans)), lambda first, last: Part(panel, [], [blocks[first:last] for blocks in plans]))]
-
-    def _cut(self, count: int, make: Callable[[int, int], Part]) -> list[Part]:
-        """``make(first, last)`` of consecutive ranges of ``count`` items, as few as fit the instruction memory."""
-        size = max(count, 1)
-        while size:
-            parts = [make(first, first + size) for first in range(0, count, size)]
-            if all(map(self._fits, parts)):
-                return parts
-            size //= 2
-        raise Unfit("instruction_words")
-
-    def _fits(self, part: Part) -> bool:
-        return self._text(part).instructions <= self.cfg.instruction_words
-
-    def _plans(self, panel: Panel) -> list[list[Block]]:
-        """Blocks of each core, in order."""
+    def expected(self, panel: Panel) -> tuple[list[Block], list[int]]:
+        """See ``PanelKernel``."""
         blocks = self._blocks(panel.a)
         pairs = -(-panel.a.lengths // self.cfg.sparse_pairs)
         drain = self.row_bytes // ROW_BYTES
         costs = [int(np.maximum(pairs[first:first + rows], drain).sum()) + _BLOCK_CYCLES for first, rows in blocks]
-        dealt = hand_out(costs, self.problem.order, self.cfg.cores, self.problem.dynamic)
-        return [[blocks[run.tile] for run in core] for core in dealt.cores]
+        return blocks, costs
 
     def _blocks(self, a: Compressed) -> list[Block]:
         """Blocks of rows whose packages and sums have room: small ones, the smallest first and last, as their sums are stored while others
@@ -234,11 +187,6 @@ class SparseProductKernel(Kernel):
             row += rows
         return chunks
 
-    @cached_property
-    def packages(self) -> np.ndarray:
-        """Records of the chunks and packages of all blocks, uint8, as they are to lie in global memory."""
-        return np.concatenate([np.zeros(0, np.uint8), *(data for part in self.parts for data in self._data(part))])
-
     def _data(self, part: Part) -> list[np.ndarray]:
         """Records of the chunks of a part, then the packages of each core, in order."""
         records = [panel_record(chunk.first, chunk.rows, self.chunks_at[number % len(self.chunks_at)])
@@ -248,59 +196,54 @@ class SparseProductKernel(Kernel):
                          self.sums_at[number % _SUM_SLOTS], max(part.panel.rows, 1), unsigned_panel=int(not self.problem.b_signed))
             for blocks in part.blocks for number, block in enumerate(blocks)]
 
-    def write(self) -> list[KernelText]:
-        """See ``Kernel``."""
-        return [self._text(part) for part in self.parts]
-
-    def _text(self, part: Part) -> KernelText:
-        lines, cores, offset = [], self.cfg.cores, JOB_BYTES * len(part.chunks)
-        if cores > 1:
-            lines.append("umov ur8, %core")
-            for core in range(1, cores):
-                lines += [f"usetp.eq up0, ur8, {core}", f"@up0 bra core_{core}"]
-        for core, (blocks, sizes) in enumerate(zip(part.blocks, self._sizes(part))):
-            lines += [f"core_{core}:", *core_lines(self, part.panel, CorePlan(part.chunks, blocks, sizes, offset)), "halt"]
-            offset += sum(sizes)
-        return KernelText.of(lines)
-
     def _sizes(self, part: Part) -> list[list[int]]:
         """Bytes of the packages of each core."""
         return [[package_bytes(part.panel.a, *block) for block in blocks] for blocks in part.blocks]
+
+    def chunk_copy(self, panel: Panel, chunk: Block, slot: int) -> list[str]:
+        """See ``PanelKernel``: a copy for each run of rows of B."""
+        width, to, barrier = self.cfg.sparse_columns, self.chunks_at[slot], CHUNK_BARRIERS + slot
+        blocks = -(-panel.columns // BANK_BYTES)
+        dense = self.b_pitch == width and blocks * BANK_BYTES == width        # rows follow each other without a gap, here and there
+        lines = [f"barrier.expect b{barrier}, {chunk.rows * blocks * BANK_BYTES}"]
+        if not dense:
+            lines += [f"umov ur{TO + 1}, {width}", f"umov ur{FROM + 1}, {self.b_pitch}", f"umov ur{SIZE}, {blocks}"]
+        for run in panel.sources(chunk):
+            lines += [f"umov ur{TO}, {to}", f"uadd ur{FROM}, ur{_B}, {run.first * self.b_pitch}"]
+            if dense:
+                lines.append(f"copy_block.shared.global ur{TO}, ur{FROM}, {run.rows * blocks}, b{barrier}")
+            else:
+                lines += [f"umov ur{SIZE + 1}, {run.rows}", f"copy_rows.shared.global ur{TO}, ur{FROM}, ur{SIZE}, b{barrier}"]
+            to += run.rows * width
+        return lines
+
+    def block_copy(self, panel: Panel, block: Block, slot: int, offset: int, size: int) -> list[str]:
+        """See ``PanelKernel``: its package."""
+        return block_copy(PACKAGES, offset, self.packages_at[slot], size, PACKAGE_BARRIERS + slot)
+
+    def block_store(self, panel: Panel, block: Block, slot: int) -> list[str]:
+        """See ``PanelKernel``: sums to C; those of later panels are added. Nothing of a ``resident`` product."""
+        if self.problem.resident:
+            return []
+        how = ".add.u32" if panel.adds else ""
+        blocks = -(-panel.columns * _RESULT_BYTES // BANK_BYTES)
+        lines = [f"uadd ur{STORE_TO}, ur{_C}, {block.first * self.c_pitch}", f"umov ur{STORE_FROM}, {self.sums_at[slot]}"]
+        if self.c_pitch == self.row_bytes and blocks * BANK_BYTES == self.row_bytes:
+            lines.append(f"copy_block.global.shared{how} ur{STORE_TO}, ur{STORE_FROM}, {block.rows * blocks}")
+        else:
+            lines += [f"umov ur{STORE_TO + 1}, {self.c_pitch}", f"umov ur{STORE_FROM + 1}, {self.row_bytes}",
+                      f"umov ur{STORE_SIZE}, {blocks}", f"umov ur{STORE_SIZE + 1}, {block.rows}",
+                      f"copy_rows.global.shared{how} ur{STORE_TO}, ur{STORE_FROM}, ur{STORE_SIZE}"]
+        return [*lines, "commit_group"]
 
     def launches(self, operands: SparseOperands = SparseOperands()) -> list[Launch]:
         """One ``Launch`` for each of ``parts``; with ``resident`` those that load a panel do not count."""
         launches, packages = [], operands.packages
         for part, program in zip(self.parts, self.programs):
-            panel, elements = part.panel, sum(self._elements(part.panel.a, block) for blocks in part.blocks for block in blocks)
+            panel, elements = part.panel, sum(element_count(part.panel.a, block) for blocks in part.blocks for block in blocks)
             launches.append(Launch(program, {
                 0: packages, 1: operands.b + panel.first_column,
                 2: operands.c + panel.first_column * _RESULT_BYTES}, elements * panel.columns,
                 counted=not (self.problem.resident and part.chunks)))
             packages += JOB_BYTES * len(part.chunks) + sum(map(sum, self._sizes(part)))
         return launches
-
-    def _elements(self, a: Compressed, block: Block) -> int:
-        return int(a.indptr[block.first + block.rows]) - int(a.indptr[block.first])
-
-
-def _runs(met: np.ndarray, most: int) -> tuple[Block, ...]:
-    """Runs of rows that have all rows of ``met``, which ascend, and few others; at most ``most`` rows."""
-    if not len(met):
-        return ()
-    for gap in (*_GAPS, 0):
-        ends = np.flatnonzero(np.diff(met) > gap + 1)
-        firsts, lasts = met[np.append(0, ends + 1)], met[np.append(ends, len(met) - 1)]
-        if (lasts - firsts + 1).sum() <= most and (len(firsts) <= _MOST_RUNS or gap == _GAPS[-1]):
-            break
-    return tuple(Block(int(first), int(last - first + 1)) for first, last in zip(firsts, lasts))
-
-
-def _renumbered(a: Compressed, runs: tuple[Block, ...]) -> Compressed:
-    """The elements in the columns of some runs, whose indices become rows of the panel."""
-    numbers, place = np.full(a.shape[1] + 1, -1, np.int64), 0
-    for run in runs:
-        numbers[run.first:run.first + run.rows] = np.arange(place, place + run.rows)
-        place += run.rows
-    kept = numbers[a.indices] >= 0
-    pointers = np.concatenate([[0], np.cumsum(np.bincount(a.rows[kept], minlength=a.shape[0]))]).astype(np.int32)
-    return Compressed(pointers, numbers[a.indices[kept]].astype(np.int32), a.data[kept], (a.shape[0], place))

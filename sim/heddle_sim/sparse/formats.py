@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from heddle.errors import UsageError, UsageTypeError
 
-from ..arguments import integer_array
+from ..arguments import check_flag, integer_array
 from .checks import VALUES, Naming, check_shape
 from .compressed import Compressed
 from .doubly import DCSC, DCSR
 
-__all__ = ["check_dense", "compress", "compress_transposed", "is_sparse", "product_operands", "restore"]
+__all__ = ["check_dense", "compress", "compress_transposed", "is_sparse", "product_operands", "restore", "sampled_operands"]
 
 _READ = ("csr", "csc", "coo")
 _KNOWN = (*_READ, "bsr", "dia", "dok", "lil")
@@ -116,6 +116,23 @@ def product_operands(a: Any, b: Any) -> tuple[Compressed, np.ndarray, bool]:
     if columns != rows:
         raise UsageError(f"b must have {columns} rows, as a has columns, not {rows}")
     return left, right, turned
+
+
+def sampled_operands(a: Any, b: Any, mask: Any, transpose: bool, pattern: bool) -> tuple[np.ndarray, np.ndarray, Compressed]:
+    """Operands of a sampled product: a (M, K), the columns of b (N, K), and the mask (M, N), whose values are 1 with ``pattern``.
+
+    Raises ``TypeError`` where the mask is not sparse, and ``ValueError`` where they do not fit together.
+    """
+    if not is_sparse(mask):
+        raise UsageTypeError(f"mask must be sparse (scipy.sparse, DCSR, DCSC), not {type(mask).__name__}")
+    left, right, by_rows = check_dense("a", a), check_dense("b", b), check_flag("transpose", transpose)
+    places = compress("mask", mask, check_flag("pattern", pattern))
+    columns = right if by_rows else right.T
+    if left.shape[1] != columns.shape[1]:
+        raise UsageError(f"b must have {left.shape[1]} {'columns' if by_rows else 'rows'}, as a has columns, not {columns.shape[1]}")
+    if places.shape != (len(left), len(columns)):
+        raise UsageError(f"mask must have shape {(len(left), len(columns))}, that of the product, not {places.shape}")
+    return left, columns, places
 
 
 def restore(made: Compressed, like: Any) -> Any:

@@ -9,7 +9,7 @@ from heddle.isa.sparse_job import INDEX_BYTES, JOB_BYTES, POINTER_BYTES, SparseK
 from ..isa.records import record_bytes
 from .compressed import Compressed
 
-__all__ = ["ALIGNED_ELEMENTS", "job_record", "package_bytes", "panel_record", "rows_package"]
+__all__ = ["ALIGNED_ELEMENTS", "job_record", "package_bytes", "panel_record", "rows_package", "samples_bytes", "samples_package"]
 
 ALIGNED_ELEMENTS = 16       # elements whose values fill a word of shared memory: a package begins at a multiple of them
 
@@ -66,8 +66,63 @@ def rows_package(a: Compressed, first: int, rows: int, address: int, output: int
                         values=places[2], output=output, wide_values=int(wide), unsigned_values=int(a.data.dtype.kind == "u"), **flags)
     package = np.zeros(JOB_BYTES + sum(sizes), np.uint8)
     package[:JOB_BYTES] = record
-    for place, array in zip(places, (a.indptr[first:first + rows + 1].astype("<i4"), a.indices[start:stop].astype("<u2"),
-                                     a.data[start:stop].astype(a.data.dtype.newbyteorder("<")))):
+    _fill(package, places - address, a.indptr[first:first + rows + 1], a.indices[start:stop], a.data[start:stop])
+    return package
+
+
+def _fill(package: np.ndarray, places: np.ndarray, pointers: np.ndarray, indices: np.ndarray, values: np.ndarray) -> None:
+    """Put pointers, indices and values at their places in a package."""
+    for place, array in zip(places, (pointers.astype("<i4"), indices.astype("<u2"), values.astype(values.dtype.newbyteorder("<")))):
         data = np.ascontiguousarray(array).view(np.uint8)
-        package[place - address:place - address + data.size] = data
+        package[place:place + data.size] = data
+
+
+def samples_bytes(mask: Compressed, first: int, rows: int, pattern: bool) -> int:
+    """Bytes of ``samples_package``."""
+    return JOB_BYTES + sum(_sample_sizes(mask, first, rows, pattern))
+
+
+def _sample_sizes(mask: Compressed, first: int, rows: int, pattern: bool) -> list[int]:
+    """Bytes of pointers, indices and values."""
+    count = int(mask.indptr[first + rows]) - int(mask.indptr[first])
+    return [_whole((rows + 1) * POINTER_BYTES), _whole(count * INDEX_BYTES), 0 if pattern else _whole(count * mask.data.itemsize)]
+
+
+def samples_package(mask: Compressed, first: int, rows: int, address: int, output: int, *, left: int, words: int, panel_rows: int,
+                    pattern: int, **flags: int) -> np.ndarray:
+    """A job that multiplies rows of A with the columns of B that a mask has elements in, with the part of the mask that it reads, uint8.
+
+    The elements of a package are counted from its first one on, so that its sums begin a word of shared memory.
+
+    Parameters
+    ----------
+    mask : Compressed
+        Mask, whose columns are those of the panel.
+    first, rows : int
+        Rows ``first`` to ``first + rows`` - 1, at least one.
+    address : int
+        Shared address at which the package will lie, a multiple of 16.
+    output : int
+        Shared address of the first sum, a multiple of 16.
+    left : int
+        Shared address of the rows of A.
+    words : int
+        Factor words of a column.
+    panel_rows : int
+        Columns of the panel: indices are below this number.
+    pattern : int
+        1: the package has no values, which count as 1.
+    flags
+        Further fields of the record.
+    """
+    sizes = _sample_sizes(mask, first, rows, bool(pattern))
+    places = np.cumsum([address + JOB_BYTES, *sizes])
+    start, stop = int(mask.indptr[first]), int(mask.indptr[first + rows])
+    package = np.zeros(JOB_BYTES + sum(sizes), np.uint8)
+    package[:JOB_BYTES] = job_record(
+        kind=SparseKind.SAMPLES.value, rows=rows, panel_rows=panel_rows, words=words, pointers=places[0], indices=places[1],
+        values=0 if pattern else places[2], left=left, output=output, pattern=pattern, wide_values=int(mask.data.itemsize == 2),
+        unsigned_values=int(mask.data.dtype.kind == "u"), **flags)
+    values = mask.data[start:start if pattern else stop]
+    _fill(package, places - address, mask.indptr[first:first + rows + 1] - start, mask.indices[start:stop], values)
     return package

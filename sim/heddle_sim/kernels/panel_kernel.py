@@ -1,0 +1,186 @@
+"""Base of kernels of the sparse engine that load a panel, then work through blocks of rows of a sparse matrix."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from heddle.isa.sparse_job import JOB_BYTES
+
+from ..sparse.compressed import Compressed
+from ..sparse.hand_out import hand_out
+from .kernel import Kernel
+from .parts.fitting import Unfit
+from .parts.sparse_schedule import Block, CorePlan, core_lines
+from .parts.text import KernelText
+
+__all__ = ["PanelKernel", "PanelPart", "Part", "element_count", "met_runs", "renumbered"]
+
+_GAPS = (0, 1, 2, 8, 32)      # rows of B that are fetched though nothing meets them, at most, between two that are: a copy costs as much
+_MOST_RUNS = 96         # copies of B: each has instructions of its own
+
+
+@dataclass(frozen=True)
+class PanelPart:
+    """Rows of B, or columns of it where it is transposed, of some ``runs``, which a panel holds one after the other [S4.4].
+
+    ``a``: the part of the sparse matrix that meets these rows, whose indices are numbers in the panel. ``adds``: the sums are added to
+    those of a panel before.
+    """
+
+    runs: tuple[Block, ...]
+    a: Compressed = field(repr=False)
+
+    @property
+    def rows(self) -> int:
+        """Rows, or columns, of the panel."""
+        return sum(run.rows for run in self.runs)
+
+    def sources(self, chunk: Block) -> list[Block]:
+        """Runs of rows of B that are the rows of the panel in a chunk."""
+        found, place = [], 0
+        for run in self.runs:
+            first, last = max(chunk.first, place), min(chunk.first + chunk.rows, place + run.rows)
+            if first < last:
+                found.append(Block(run.first + first - place, last - first))
+            place += run.rows
+        return found
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a program does: chunks of B of a panel that every core loads, then blocks of rows of each core."""
+
+    panel: Any
+    chunks: list[Block]
+    blocks: list[list[Block]]
+
+
+class PanelKernel(Kernel):
+    """Kernel of the sparse engine: programs that load chunks of a panel and then do blocks of rows, each core its own.
+
+    A subclass says what the ``panels`` are, how they are cut, and which copies a chunk and a block take.
+    """
+
+    packages_at: list[int]          # shared addresses of packages, of sums, and before these of chunks of a panel
+    sums_at: list[int]
+    chunks_at: list[int]
+    keeps_panels = False            # the loads of panels have programs of their own, and sums stay in shared memory
+
+    @cached_property
+    @abstractmethod
+    def panels(self) -> list[Any]:
+        """Panels in order, each a ``PanelPart``."""
+
+    @abstractmethod
+    def expected(self, panel: Any) -> tuple[list[Block], list[int]]:
+        """Blocks of rows, and the cycles that each is expected to take."""
+
+    @abstractmethod
+    def _chunks(self, panel: Any) -> list[Block]:
+        """Chunks of the rows of a panel, in order."""
+
+    @abstractmethod
+    def _data(self, part: Part) -> list[np.ndarray]:
+        """Records of the chunks of a part, then the packages of each core, in order."""
+
+    @abstractmethod
+    def _sizes(self, part: Part) -> list[list[int]]:
+        """Bytes of the packages of each core."""
+
+    @abstractmethod
+    def chunk_copy(self, panel: Any, chunk: Block, slot: int) -> list[str]:
+        """Instructions that copy a chunk to a slot, with their barrier."""
+
+    @abstractmethod
+    def block_copy(self, panel: Any, block: Block, slot: int, offset: int, size: int) -> list[str]:
+        """Instructions that copy what a block needs to a slot, with their barrier; its package is at ``offset`` and has ``size`` bytes."""
+
+    @abstractmethod
+    def block_store(self, panel: Any, block: Block, slot: int) -> list[str]:
+        """Instructions that store the sums of a block, as one group."""
+
+    @cached_property
+    def parts(self) -> list[Part]:
+        """What each program does, in order; a panel takes several where the instruction memory is too small for one."""
+        return [part for panel in self.panels for part in self._parts(panel)]
+
+    def _plans(self, panel: Any) -> list[list[Block]]:
+        """Blocks of each core, in order."""
+        blocks, costs = self.expected(panel)
+        dealt = hand_out(costs, self.problem.order, self.cfg.cores, self.problem.dynamic)
+        return [[blocks[run.tile] for run in core] for core in dealt.cores]
+
+    def _parts(self, panel: Any) -> list[Part]:
+        plans, chunks = self._plans(panel), self._chunks(panel)
+        whole = Part(panel, chunks, plans)
+        if self._fits(whole) and not self.keeps_panels:
+            return [whole]
+        nothing: list[list[Block]] = [[] for _ in plans]
+        return [*self._cut(len(chunks), lambda first, last: Part(panel, chunks[first:last], nothing)),
+                *self._cut(max(map(len, plans)), lambda first, last: Part(panel, [], [blocks[first:last] for blocks in plans]))]
+
+    def _cut(self, count: int, make: Callable[[int, int], Part]) -> list[Part]:
+        """``make(first, last)`` of consecutive ranges of ``count`` items, as few as fit the instruction memory."""
+        size = max(count, 1)
+        while size:
+            parts = [make(first, first + size) for first in range(0, count, size)]
+            if all(map(self._fits, parts)):
+                return parts
+            size //= 2
+        raise Unfit("instruction_words")
+
+    def _fits(self, part: Part) -> bool:
+        return self._text(part).instructions <= self.cfg.instruction_words
+
+    @cached_property
+    def packages(self) -> np.ndarray:
+        """Records of the chunks and packages of all blocks, uint8, as they are to lie in global memory."""
+        return np.concatenate([np.zeros(0, np.uint8), *(data for part in self.parts for data in self._data(part))])
+
+    def write(self) -> list[KernelText]:
+        """See ``Kernel``."""
+        return [self._text(part) for part in self.parts]
+
+    def _text(self, part: Part) -> KernelText:
+        lines, cores, offset = [], self.cfg.cores, JOB_BYTES * len(part.chunks)
+        if cores > 1:
+            lines.append("umov ur8, %core")
+            for core in range(1, cores):
+                lines += [f"usetp.eq up0, ur8, {core}", f"@up0 bra core_{core}"]
+        for core, (blocks, sizes) in enumerate(zip(part.blocks, self._sizes(part))):
+            lines += [f"core_{core}:", *core_lines(self, part.panel, CorePlan(part.chunks, blocks, sizes, offset)), "halt"]
+            offset += sum(sizes)
+        return KernelText.of(lines)
+
+
+def met_runs(met: np.ndarray, most: int) -> tuple[Block, ...]:
+    """Runs of rows that have all rows of ``met``, which ascend, and few others; at most ``most`` rows."""
+    if not len(met):
+        return ()
+    for gap in (*_GAPS, 0):
+        ends = np.flatnonzero(np.diff(met) > gap + 1)
+        firsts, lasts = met[np.append(0, ends + 1)], met[np.append(ends, len(met) - 1)]
+        if (lasts - firsts + 1).sum() <= most and (len(firsts) <= _MOST_RUNS or gap == _GAPS[-1]):
+            break
+    return tuple(Block(int(first), int(last - first + 1)) for first, last in zip(firsts, lasts))
+
+
+def renumbered(a: Compressed, runs: tuple[Block, ...]) -> Compressed:
+    """The elements in the columns of some runs, whose indices become rows of the panel."""
+    numbers, place = np.full(a.shape[1] + 1, -1, np.int64), 0
+    for run in runs:
+        numbers[run.first:run.first + run.rows] = np.arange(place, place + run.rows)
+        place += run.rows
+    kept = numbers[a.indices] >= 0
+    pointers = np.concatenate([[0], np.cumsum(np.bincount(a.rows[kept], minlength=a.shape[0]))]).astype(np.int32)
+    return Compressed(pointers, numbers[a.indices[kept]].astype(np.int32), a.data[kept], (a.shape[0], place))
+
+
+def element_count(a: Compressed, block: Block) -> int:
+    """Elements of a block of rows."""
+    return int(a.indptr[block.first + block.rows]) - int(a.indptr[block.first])

@@ -1,0 +1,281 @@
+"""Sampled product on the sparse engine: columns of B go to factor registers, rows of A pass by, sums are made where a mask has elements.
+
+Packages of the mask and rows of A arrive in four slots of shared memory, sums leave from four others, while the engine works on the block
+between them. Chunks of B come before, through slots where the sums will be. Sizes and addresses are known to the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from heddle.config import Config
+from heddle.constants import BANK_BYTES, ROW_BYTES
+from heddle.errors import UsageError
+from heddle.isa.sparse_job import JOB_BYTES, SUM_BYTES
+from heddle.parameters.sparse import OPERAND_WORDS
+
+from ..isa.features import lacking
+from ..sparse.compressed import Compressed
+from ..sparse.job import panel_record, samples_bytes, samples_package
+from .panel_kernel import PanelKernel, PanelPart, Part, element_count, met_runs, renumbered
+from .parts.fitting import Region, Unfit, check_regions, check_tensors
+from .parts.launch import Launch
+from .parts.sparse_schedule import CHUNK_BARRIERS, PACKAGE_BARRIERS, PACKAGES, STORE_FROM, STORE_TO, Block, block_lines
+from .parts.tiling import round_up
+from .problem import Problem
+
+__all__ = ["SampledOperands", "SampledPanel", "SampledProductKernel", "SampledProductProblem"]
+
+_SLOTS = 4              # blocks on their way, at work, or with sums that are stored
+_LEAST_ROWS, _LAST_ROWS = 4, 2      # of a block: its instructions take about 30 cycles; of the first and the last
+_BLOCKS = 32            # of a core: each has instructions of its own
+_LEAST_COLUMNS = 8      # of a chunk
+_BLOCK_CYCLES = 14      # between two blocks
+_LOAD_CYCLES = 6        # of a row of A beside its words
+_B, _C, _A = 1, 2, 3    # uniform registers of the arguments
+_SUMS_OF_WORD = BANK_BYTES // SUM_BYTES
+
+
+@dataclass(frozen=True)
+class SampledOperands:
+    """Addresses in global memory: ``packages`` of ``SampledProductKernel.packages``, A and B as ``arranged``, sums."""
+
+    packages: int = 0
+    a: int = 0
+    b: int = 0
+    c: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class SampledProductProblem(Problem):
+    """Sums of A (M x K) x B (K x N), both int8 or uint8, at the elements of ``mask`` (M x N, ``Compressed``), times its values.
+
+    ``inner``: K, at least 1. ``pattern``: the values count as 1. ``order`` and ``dynamic``: how blocks of rows are dealt to cores
+    (``hand_out``).
+    """
+
+    mask: Compressed
+    inner: int
+    a_signed: bool = True
+    b_signed: bool = True
+    pattern: bool = False
+    order: str = "natural"
+    dynamic: bool = True
+
+    @property
+    def name(self) -> str:
+        return "sddmm"
+
+
+@dataclass(frozen=True)
+class SampledPanel(PanelPart):
+    """Columns of B of some runs, in one part of K.
+
+    ``words``: factor words of a column. ``part``: number of the part of K. ``blocks``: of rows of the mask that have elements;
+    ``sums``: number of the first sum of each of them in global memory. Sums of parts behind the first one are added.
+    """
+
+    words: int = 1
+    part: int = 0
+    blocks: tuple[Block, ...] = ()
+    sums: dict[Block, int] = field(default_factory=dict)
+
+
+class SampledProductKernel(PanelKernel):
+    """Sampled product: a launch for each panel of columns and each part of K. Sums of later parts of K are added in the L2 cache.
+
+    Registers r0 to r15 of all threads and the factor registers are used.
+    """
+
+    problem: SampledProductProblem
+
+    def __init__(self, cfg: Config, problem: SampledProductProblem) -> None:
+        super().__init__(cfg, problem)
+        if not cfg.sparse:
+            raise UsageError(f"configuration {cfg.name} must have sparse for sddmm ({lacking(cfg, 'sparse')})")
+        check_tensors(cfg, problem.name)
+        self.word_bytes = cfg.threads * cfg.dot     # of a factor word of all PEs
+        self.words = -(-problem.inner // self.word_bytes)
+        most = min(OPERAND_WORDS, cfg.factor_words)
+        if self.words > most and not cfg.reductions:
+            raise UsageError(f"a must have at most {most * self.word_bytes} columns in configuration {cfg.name} "
+                             f"({lacking(cfg, 'reductions')}), not {problem.inner}")
+        self.part_words = [min(most, self.words - first) for first in range(0, self.words, most)]
+        self._layout()
+
+    def _layout(self) -> None:
+        """Places in shared memory: records of chunks, packages with rows of A, sums and, before them, chunks of B."""
+        cfg = self.cfg
+        widest = self.part_words[0] * self.word_bytes
+        sums = cfg.shared_bytes * 3 // 8 // _SLOTS // ROW_BYTES * ROW_BYTES
+        self.chunk_room = sums
+        chunks = -(-cfg.factor_words * self.word_bytes // min(sums, max(_LEAST_COLUMNS * widest, 1))) + 8
+        records = round_up(JOB_BYTES * min(chunks, 256), ROW_BYTES)
+        self.most_chunks = records // JOB_BYTES
+        self.sums_room = sums // SUM_BYTES
+        self.load_room = (cfg.shared_bytes - records - _SLOTS * sums) // _SLOTS // ROW_BYTES * ROW_BYTES
+        if widest > sums or self.load_room < ROW_BYTES:
+            raise Unfit("shared_memory_kib")
+        self.packages_at = [records + slot * self.load_room for slot in range(_SLOTS)]
+        self.sums_at = [records + _SLOTS * self.load_room + slot * sums for slot in range(_SLOTS)]
+        self.chunks_at = self.sums_at
+        check_regions(cfg, [Region("records", 0, records), *(Region(f"package {slot}", at, self.load_room)
+                                                             for slot, at in enumerate(self.packages_at)),
+                            *(Region(f"sums {slot}", at, sums) for slot, at in enumerate(self.sums_at))])
+
+    @cached_property
+    def panels(self) -> list[SampledPanel]:
+        """Panels of columns that have an element, each with all parts of K in turn. Without an element one that does nothing."""
+        mask, panels, place = self.problem.mask, list[SampledPanel](), 0
+        met, most = mask.columns_met, self.cfg.factor_words // self.part_words[0]
+        for start in range(0, max(len(met), 1), most):
+            runs = met_runs(met[start:start + most], most)
+            part = renumbered(mask, runs)
+            blocks, sums = self._blocks(part), dict[Block, int]()
+            for block in blocks:
+                sums[block] = place
+                place += round_up(element_count(part, block), _SUMS_OF_WORD)
+            panels += [SampledPanel(runs, part, words, number, tuple(blocks), sums) for number, words in enumerate(self.part_words)]
+        return panels
+
+    @cached_property
+    def places(self) -> np.ndarray:
+        """Number of the sum in global memory of each element of the mask, int64."""
+        mask, places = self.problem.mask, np.zeros(self.problem.mask.elements, np.int64)
+        numbers = np.arange(mask.elements)
+        for panel in self.panels:
+            if panel.part == 0:
+                own = renumbered(mask.with_data(numbers), panel.runs).data
+                for block, place in panel.sums.items():
+                    first, last = panel.a.indptr[block.first], panel.a.indptr[block.first + block.rows]
+                    places[own[first:last]] = place + np.arange(last - first)
+        return places
+
+    @property
+    def sums(self) -> int:
+        """Sums in global memory, those that only fill a word of 16 bytes included; at least one word."""
+        ends = [place + round_up(element_count(panel.a, block), _SUMS_OF_WORD)
+                for panel in self.panels for block, place in panel.sums.items()]
+        return max([_SUMS_OF_WORD, *ends])
+
+    def arranged(self, *arrays: np.ndarray) -> list[np.ndarray]:
+        """A (M x K) and B (N x K) as they are to lie in global memory: one part of K after the other, each with zeros behind its end."""
+        most = self.part_words[0] * self.word_bytes
+        made = []
+        for array in arrays:
+            parts = []
+            for number, words in enumerate(self.part_words):
+                piece = array[:, number * most:(number + 1) * most]
+                parts.append(np.pad(piece, ((0, 0), (0, words * self.word_bytes - piece.shape[1]))).reshape(-1))
+            made.append(np.concatenate(parts))
+        return made
+
+    def _blocks(self, a: Compressed) -> list[Block]:
+        """Blocks of rows whose packages, rows of A and sums have room, the first and the last ones small; none without an element. Raises
+        ``Unfit`` where a row has no room."""
+        blocks: list[Block] = []
+        m, cores, left = a.shape[0], self.cfg.cores, self.part_words[0] * self.word_bytes
+        usual, row = max(_LEAST_ROWS, -(-m // (_BLOCKS * cores))), 0
+        while row < m:
+            if a.indptr[row] == a.indptr[row + 1]:
+                row += 1
+                continue
+            rows = min(usual, max(_LAST_ROWS, (m - row) // (2 * cores)), m - row)
+            if len(blocks) < cores:
+                rows = min(_LAST_ROWS, m - row)
+            while rows > 1 and not self._has_room(a, Block(row, rows), left):
+                rows -= 1
+            if not self._has_room(a, Block(row, rows), left):
+                raise Unfit("shared_memory_kib")
+            blocks.append(Block(row, rows))
+            row += rows
+        return blocks
+
+    def _has_room(self, a: Compressed, block: Block, left: int) -> bool:
+        count = element_count(a, block)
+        return self._left_offset(a, block) + block.rows * left <= self.load_room and count <= self.sums_room
+
+    def _left_offset(self, a: Compressed, block: Block) -> int:
+        """Bytes from a package to the rows of A behind it."""
+        return round_up(samples_bytes(a, *block, self.problem.pattern), ROW_BYTES)
+
+    def expected(self, panel: SampledPanel) -> tuple[list[Block], list[int]]:
+        """See ``PanelKernel``."""
+        groups, parts = self.cfg.thread_groups, self.cfg.numbers_per_word
+        cycles = np.maximum(panel.a.lengths * panel.words, panel.words * parts * groups + _LOAD_CYCLES)
+        costs = [int(cycles[first:first + rows].sum()) + _BLOCK_CYCLES for first, rows in panel.blocks]
+        return list(panel.blocks), costs
+
+    def _chunks(self, panel: SampledPanel) -> list[Block]:
+        """Runs of columns of the panel, the last ones short: the first product waits for them."""
+        size = panel.words * self.word_bytes
+        most = max(1, self.chunk_room // size)
+        chunks, column = [], 0
+        while column < panel.rows and panel.blocks:
+            left = panel.rows - column
+            columns = min(most, max(_LEAST_COLUMNS, -(-left // 2)), left)
+            chunks.append(Block(column, columns))
+            column += columns
+        if len(chunks) > self.most_chunks:
+            raise Unfit("shared_memory_kib")
+        return chunks
+
+    def _data(self, part: Part) -> list[np.ndarray]:
+        panel, problem = part.panel, self.problem
+        rows = panel.words * self.cfg.numbers_per_word        # of the panel in the factor registers, of a column
+        records = [panel_record(chunk.first * rows, chunk.rows * rows, self.chunks_at[number % _SLOTS])
+                   for number, chunk in enumerate(part.chunks)]
+        return records + [self._package(panel, block, number % _SLOTS, problem) for blocks in part.blocks
+                          for number, block in enumerate(blocks)]
+
+    def _package(self, panel: SampledPanel, block: Block, slot: int, problem: SampledProductProblem) -> np.ndarray:
+        address = self.packages_at[slot]
+        return samples_package(
+            panel.a, *block, address, self.sums_at[slot], left=address + self._left_offset(panel.a, block), words=panel.words,
+            panel_rows=panel.rows, pattern=int(problem.pattern), unsigned_panel=int(not problem.b_signed),
+            unsigned_left=int(not problem.a_signed))
+
+    def _sizes(self, part: Part) -> list[list[int]]:
+        return [[samples_bytes(part.panel.a, *block, self.problem.pattern) for block in blocks] for blocks in part.blocks]
+
+    def _of_part(self, panel: SampledPanel, rows: int) -> int:
+        """Offset of a part of K of ``rows`` rows in global memory."""
+        return sum(self.part_words[:panel.part]) * self.word_bytes * rows
+
+    def chunk_copy(self, panel: SampledPanel, chunk: Block, slot: int) -> list[str]:
+        """See ``PanelKernel``: a copy for each run of columns of B."""
+        size, to, barrier = panel.words * self.word_bytes, self.chunks_at[slot], CHUNK_BARRIERS + slot
+        base, lines = self._of_part(panel, self.problem.mask.shape[1]), [f"barrier.expect b{barrier}, {chunk.rows * size}"]
+        for run in panel.sources(chunk):
+            lines += block_lines(_B, base + run.first * size, to, run.rows * size, barrier)
+            to += run.rows * size
+        return lines
+
+    def block_copy(self, panel: SampledPanel, block: Block, slot: int, offset: int, size: int) -> list[str]:
+        """See ``PanelKernel``: its package and its rows of A."""
+        row, to, barrier = panel.words * self.word_bytes, self.packages_at[slot], PACKAGE_BARRIERS + slot
+        left = self._of_part(panel, self.problem.mask.shape[0]) + block.first * row
+        return [f"barrier.expect b{barrier}, {size + block.rows * row}", *block_lines(PACKAGES, offset, to, size, barrier),
+                *block_lines(_A, left, to + self._left_offset(panel.a, block), block.rows * row, barrier)]
+
+    def block_store(self, panel: SampledPanel, block: Block, slot: int) -> list[str]:
+        """See ``PanelKernel``: the sums of its elements; those of later parts of K are added."""
+        words = -(-element_count(panel.a, block) // _SUMS_OF_WORD)
+        how = ".add.u32" if panel.part else ""
+        return [f"uadd ur{STORE_TO}, ur{_C}, {panel.sums[block] * SUM_BYTES}", f"umov ur{STORE_FROM}, {self.sums_at[slot]}",
+                f"copy_block.global.shared{how} ur{STORE_TO}, ur{STORE_FROM}, {words}", "commit_group"]
+
+    def launches(self, operands: SampledOperands = SampledOperands()) -> list[Launch]:
+        """One ``Launch`` for each of ``parts``; multiply-accumulates count once, with the first part of K."""
+        return list(self._launches(operands))
+
+    def _launches(self, operands: SampledOperands) -> Iterator[Launch]:
+        packages = operands.packages
+        for part, program in zip(self.parts, self.programs):
+            panel = part.panel
+            elements = 0 if panel.part else sum(element_count(panel.a, block) for blocks in part.blocks for block in blocks)
+            yield Launch(program, {PACKAGES: packages, _B: operands.b, _C: operands.c, _A: operands.a}, elements * self.problem.inner)
+            packages += JOB_BYTES * len(part.chunks) + sum(map(sum, self._sizes(part)))
