@@ -6,6 +6,8 @@ heddle bench copy                  boxes of tensors: rows, ranks, modes, swizzle
 heddle bench conv                  convolutions of one image: cycles, bytes moved, on-chip memory; --plot: as a drawing
 heddle bench pool                  pooling, and sums of two tensors, with the bound of each
 heddle bench spmm                  sparse times dense: --suite, --n, --resident
+heddle bench sddmm                 dense times dense at the elements of a sparse matrix: --suite, --k, --plain, --pattern
+heddle bench balance               slowest by mean core for rows dealt in each order, by the model of the scheduler: --suite, --cores
 heddle bench rnn-plan              parallelism of elements and rows for vector sizes, by the cycle model and by formula
 heddle bench rnn                   recurrent layers: --hidden, --threads, --skip-zeros, --threshold; --suite deepbench: beside published
                                    figures; --suite skipping: a small network on 8 multipliers, elements that hardly changed left out;
@@ -27,7 +29,8 @@ from heddle.errors import UsageError
 
 from ..draw.cost_svg import cost_svg
 from ..draw.plan_svg import plan_svg
-from ..sparse.orders import ORDERS
+from ..sparse.orders import MOST_CORES, ORDERS
+from .bench_balance import BALANCE_SUITES, balance_rows, balance_suite, print_balance
 from .bench_check import add_check, run_check
 from .bench_conv import conv_row, print_conv, total_row
 from .bench_copy import block_rows, copy_rows, print_copy
@@ -37,6 +40,7 @@ from .bench_gemm import SUITES, add_choice, gemm_row, merge_rows, print_gemm
 from .bench_pool import POOLS, pool_row, print_pool
 from .bench_rnn_plan import LATENCY, plan_rows, print_plans
 from .bench_rnn_verb import add_rnn, numbers, run_rnn, sizes
+from .bench_sddmm import print_sddmm, sddmm_rows
 from .bench_spmm import SPMM_SUITES, print_spmm, spmm_rows, spmm_suite
 from .bench_transpose import TRANSPOSE_SHAPES, print_transpose, transpose_row
 from .common import (
@@ -78,6 +82,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     conv = what.add_parser("conv", help="convolutions")
     pool = what.add_parser("pool", help="pooling and sums of two tensors")
     sparse = what.add_parser("spmm", help="products of a sparse and a dense matrix")
+    sampled = what.add_parser("sddmm", help="dense products at the elements of a sparse matrix")
+    balance = what.add_parser("balance", help="how evenly rows of sparse matrices are dealt to cores, by the model of the scheduler")
     rnn = add_rnn(what)
     plans = what.add_parser("rnn-plan", help="elements and rows a cycle for vector sizes, by the cycle model and by formula")
     plans.add_argument("--multipliers", type=numbers, default=[16384, 65536], help="powers of two, as 16384,65536 (the default)")
@@ -88,19 +94,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                        "hardware)")
     plans.add_argument("--svg", metavar="FILE", help="write utilisation over EP by the formula as a drawing")
     add_json(plans)
-    for parser, points in ((copy, "points of the sweep"), (conv, "of them"), (pool, "of them"), (sparse, "of them")):
+    for parser, points in ((copy, "points of the sweep"), (conv, "of them"), (pool, "of them"), (sparse, "of them"), (sampled, "of them")):
         parser.add_argument("--quick", action="store_true", help=f"a few {points}")
-    sparse.add_argument("--suite", choices=SPMM_SUITES, default="list", help="matrices (default list; dl: the deep-learning matrix "
-                        "collection, where HEDDLE_DLMC or ../shared/dlmc has it)")
+    for parser, kind in ((sparse, "matrices"), (sampled, "masks")):
+        parser.add_argument("--suite", choices=SPMM_SUITES, default="list", help=f"{kind} (default list; dl: the deep-learning matrix "
+                            "collection, where HEDDLE_DLMC or ../shared/dlmc has it)")
+        parser.add_argument("--order", choices=("auto", *ORDERS), default="auto", help="in which rows are dealt to the cores (default "
+                            "auto)")
     sparse.add_argument("--n", type=positive, default=128, help="columns of the dense operand (default 128)")
-    sparse.add_argument("--order", choices=("auto", *ORDERS), default="auto", help="in which rows are dealt to the cores (default auto)")
     sparse.add_argument("--resident", action="store_true", help="B in factor registers at the start, sums stay in shared memory")
+    sampled.add_argument("--k", type=positive, default=512, help="columns of the left operand (default 512)")
+    sampled.add_argument("--plain", action="store_true", help="b is (k, n), which the host transposes, not (n, k)")
+    sampled.add_argument("--pattern", action="store_true", help="without the values of the mask")
+    balance.add_argument("--suite", choices=BALANCE_SUITES, default="generated", help="matrices (default generated)")
+    balance.add_argument("--cores", type=positive, default=4, help="default 4, as quad has")
     conv.add_argument("--suite", choices=CONV_SUITES, default="list", help="layers (default list)")
     conv.add_argument("--method", choices=("both", "compiled", "im2col"), help="how x is found (default both, where there; with "
                       "--requantise compiled)")
     conv.add_argument("--requantise", action="store_true", help="with biases and a multiplier of each filter to int8, on the device")
     conv.add_argument("--plot", metavar="FILE", help="write cycles and bytes of the layers as a drawing (SVG)")
-    for parser in (gemm, merge, gather, copy, conv, pool, sparse, rnn):
+    for parser in (gemm, merge, gather, copy, conv, pool, sparse, sampled, rnn):
         parser.add_argument("--seed", type=seed, default=0, help="of the operands and of the memory (default 0)")
         parser.add_argument("--no-check", action="store_true", help="do not compare with numpy")
         add_device(parser)
@@ -119,7 +132,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     simspeed.add_argument("--every-signal", action="store_true", help="also cocotb with every signal at hand, as it builds unless told "
                           "otherwise")
     simspeed.add_argument("--seed", type=seed, default=0, help="of the operands (default 0)")
-    for parser in (gemm, merge, gather, copy, conv, pool, sparse, rnn, transpose, elaborate, simspeed):
+    for parser in (gemm, merge, gather, copy, conv, pool, sparse, sampled, balance, rnn, transpose, elaborate, simspeed):
         add_config(parser)
         add_json(parser)
 
@@ -129,8 +142,9 @@ def execute(options: argparse.Namespace) -> None:
         (_rnn_plan if options.what == "rnn-plan" else run_check)(options)
         return
     cfg = configuration(options)
-    verbs = {"gemm": _gemm, "merge": _merge, "copy": _copy, "conv": _conv, "pool": _pool, "spmm": _spmm, "rnn": run_rnn, "gather": _gather,
-             "transpose": _transpose, "elaborate": _elaborate, "simspeed": _simspeed}
+    verbs = {"gemm": _gemm, "merge": _merge, "copy": _copy, "conv": _conv, "pool": _pool, "spmm": _spmm, "sddmm": _sddmm,
+             "balance": _balance, "rnn": run_rnn, "gather": _gather, "transpose": _transpose, "elaborate": _elaborate,
+             "simspeed": _simspeed}
     verbs[options.what](options, cfg)
 
 
@@ -166,6 +180,22 @@ def _spmm(options: argparse.Namespace, cfg: Config) -> None:
         progress.stage("sparse products", len(matrices))
         rows = spmm_rows(device, matrices, options.n, options, progress)
     print_spmm(options, cfg, rows)
+
+
+def _sddmm(options: argparse.Namespace, cfg: Config) -> None:
+    require(cfg, "sparse", "bench sddmm")
+    matrices = spmm_suite(options.suite, options.quick)
+    with progress_for(options) as progress, open_device(options, cfg, progress) as device:
+        progress.stage("sampled products", len(matrices))
+        rows = sddmm_rows(device, matrices, options, progress)
+    print_sddmm(options, cfg, rows)
+
+
+def _balance(options: argparse.Namespace, cfg: Config) -> None:
+    require(cfg, "sparse", "bench balance")
+    if options.cores > MOST_CORES:
+        raise UsageError(f"--cores must be at most {MOST_CORES}, not {options.cores}")
+    print_balance(options, cfg, balance_rows(cfg, balance_suite(options.suite), options.cores))
 
 
 def _copy(options: argparse.Namespace, cfg: Config) -> None:

@@ -1,5 +1,5 @@
 """Show what exists: configurations, registers, counters, error codes, units, instructions; or draw where a tensor copy puts its box, which
-threads of a recurrent layer compute when, or what the threads of a convolution read."""
+threads of a recurrent layer compute when, what the threads of a convolution read, or which core does which rows of a sparse product."""
 
 import argparse
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from heddle.isa.instructions import INSTRUCTIONS
 from heddle.isa.register_map import COUNTER_WINDOW, REGISTERS, UNIFORM_WINDOW, counter_addresses
 from heddle.units import unit_names
 
-from . import show_conv, show_rnn, show_tensormap
+from . import show_conv, show_rnn, show_sparse, show_tensormap
 from .common import add_json, print_json
 
 __all__ = ["add_arguments", "execute"]
@@ -82,7 +82,7 @@ DESCRIPTIONS = {
                "outside of them; what it leaves out has the default of heddle.Config, or with extends = \"base\" the value of that "
                "configuration.",
 }
-DRAWINGS = {"tensormap": show_tensormap, "rnn": show_rnn, "conv": show_conv}
+DRAWINGS = {"tensormap": show_tensormap, "rnn": show_rnn, "conv": show_conv, "sparse": show_sparse}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -11,7 +11,8 @@ from ..arguments import check_integer
 from .checks import LARGEST
 from .compressed import Compressed
 
-__all__ = ["INDEX_BYTES", "POINTER_BYTES", "RESULT_BYTES", "START_CYCLES", "ProductBound", "product_bound", "resident_bound"]
+__all__ = ["INDEX_BYTES", "POINTER_BYTES", "RESULT_BYTES", "START_CYCLES", "ProductBound", "product_bound",
+           "resident_bound", "sampled_bound"]
 
 START_CYCLES = 128      # two latencies of global memory: of the pointers of A, and of the first rows of B
 INDEX_BYTES, POINTER_BYTES, RESULT_BYTES = 2, 4, 4
@@ -89,6 +90,33 @@ def resident_bound(cfg: Config, a: Compressed, columns: int, b_bytes: int | None
     of_b = a.data.itemsize if b_bytes is None else check_integer("b_bytes", b_bytes, 1, 2)
     drain = a.shape[0] * -(-width * RESULT_BYTES // ROW_BYTES) / cfg.cores
     return ProductBound(_compute(cfg, a, width, of_b), check_integer("start", start, 0, LARGEST), {"C": drain})
+
+
+def sampled_bound(cfg: Config, mask: Compressed, inner: int, pattern: bool = False, start: int = START_CYCLES) -> ProductBound:
+    """Bound of a sampled product of 8-bit operands, A · B at the elements of a mask, from operands in global memory to the sums there.
+
+    Columns of B that meet an element are read before the first product. Rows of A and the mask are read, and sums written, beside the
+    products.
+
+    Parameters
+    ----------
+    cfg : Config
+        As of ``product_bound``.
+    mask : Compressed
+        An index of 16 bits and, unless ``pattern``, a value for each element, and a pointer of 32 bits for each row.
+    inner : int
+        Columns of A, rows of B.
+    pattern : bool
+        The mask has no values.
+    start : int
+        Cycles from the start to the first beat of B.
+    """
+    length, bus = check_integer("inner", inner, 0, LARGEST), cfg.cores * cfg.axi_bytes
+    elements = mask.elements * (INDEX_BYTES + (0 if pattern else mask.data.itemsize)) + len(mask.indptr) * POINTER_BYTES
+    rows = int((mask.lengths > 0).sum())
+    first = check_integer("start", start, 0, LARGEST) + len(mask.columns_met) * length / bus
+    return ProductBound(mask.elements * length / cfg.peak_macs(1), first,
+                        {"sums": mask.elements * RESULT_BYTES / bus, "A and mask": (rows * length + elements) / bus})
 
 
 def _compute(cfg: Config, a: Compressed, columns: int, b_bytes: int) -> float:

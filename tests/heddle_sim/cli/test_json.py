@@ -33,6 +33,8 @@ CALLS = {
     "bench conv": (f"--quick {GOLDEN}", "tiny"),
     "bench pool": (f"--quick {GOLDEN}", "tiny"),
     "bench spmm": (f"--quick --suite generated --n 16 {GOLDEN}", "tiny"),
+    "bench sddmm": (f"--quick --suite generated --k 40 {GOLDEN}", "tiny"),
+    "bench balance": ("--config tiny", "tiny"),
     "bench rnn": ("--hidden 4 --threads 1 --config small --simulator golden", "small+rnn"),
     "bench rnn-plan": ("--multipliers 1024 --hidden 64", "model"),
     "bench transpose": (f"--m 2 --n 3 --k 4 {GOLDEN}", "tiny"),
@@ -49,6 +51,7 @@ CALLS = {
     "show tensormap": ("--shape 8 64 --box 4 16 --config tiny", "tiny"),
     "show conv": ("--size 6,6 --channels 4 --outputs 8 --filter 3,3 --pads 1 --config tiny", "tiny"),
     "show rnn": ("--hidden 4 --threads 8 --config small", "small+rnn+rnn_contexts=8"),
+    "show sparse": ("--rows 60 --columns 40", "quad"),
     "doctor": ("", None),
 }
 

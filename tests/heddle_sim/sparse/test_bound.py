@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from heddle import load_config
 from heddle_sim.sparse import Compressed, compress
-from heddle_sim.sparse.bound import ProductBound, product_bound, resident_bound
+from heddle_sim.sparse.bound import ProductBound, product_bound, resident_bound, sampled_bound
 
 BASE = load_config("base")
 
@@ -114,3 +114,12 @@ def test_wrong_use(call, kind, says):
     with pytest.raises(kind) as error:
         call(uniform(2, 2, 1))
     assert str(error.value) == says
+
+
+def test_sampled_product():
+    """Columns of B that are met, then the largest of products, sums, and rows of A with the mask."""
+    mask = compress("mask", np.triu(np.ones((8, 16), np.int8), 8))       # rows of 8 to 1 elements, columns 8 to 15
+    bound = sampled_bound(BASE, mask, 512)
+    assert bound.compute == 36 * 512 / 256 and bound.first == 128 + 8 * 512 / 32
+    assert bound.beside == {"sums": 36 * 4 / 32, "A and mask": (8 * 512 + 36 * 3 + 9 * 4) / 32} and bound.bound_by == "A and mask"
+    assert sampled_bound(BASE, mask, 512, pattern=True).beside["A and mask"] == (8 * 512 + 36 * 2 + 9 * 4) / 32

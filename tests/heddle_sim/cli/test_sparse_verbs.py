@@ -1,0 +1,49 @@
+"""Verbs about sparse products: sampled products, how rows are dealt to cores, and the drawing of it."""
+
+import pytest
+from heddle_sim.cli import main
+from heddle_verif.command_line import answer
+
+SAMPLED = "bench sddmm --quick --suite generated --k 70 --pattern --plain --config tiny --simulator golden --memory-mib 1"
+
+
+def test_sampled_products_are_checked(capsys):
+    found = answer(capsys, *SAMPLED.split())
+    assert all(row["checked"] and row["pattern"] and not row["transpose"] and row["k"] == 70 for row in found["rows"])
+    assert all(0 < row["bound"] <= 1 for row in found["rows"])
+
+
+def test_balance(capsys):
+    """Sorted rows that cores take when they are done are dealt most evenly; one core is always even."""
+    rows = answer(capsys, "bench", "balance", "--config", "base")["rows"]
+    assert len(rows) > 12
+    for row in rows:
+        assert 1 <= row["dynamic_sorted"] <= row["natural"] and row["dynamic_sorted"] <= row["dynamic"] + 1e-4
+    assert max(row["natural"] for row in rows) > 1.1
+    assert all(row[order] == 1 for row in answer(capsys, "bench", "balance", "--config", "base", "--cores", "1")["rows"]
+               for order in ("natural", "sorted", "snake", "grouped", "dynamic"))
+
+
+@pytest.mark.parametrize("options", ["", "--sddmm", "--static --order natural"])
+def test_drawing(options, capsys, tmp_path):
+    """Each block is on one core, in a row of its own of the answer; text and drawing have all cores."""
+    command = ["show", "sparse", "--rows", "200", "--columns", "100", *options.split()]
+    rows = answer(capsys, *command)["rows"]
+    assert sorted(row["block"] for row in rows) == list(range(len(rows))) and {row["core"] for row in rows} == {0, 1, 2, 3}
+    assert sum(row["rows"] for row in rows) == 200
+    for row in rows:
+        assert row["start"] < row["end"]
+    assert main([*command, "--svg", str(tmp_path / "picture.svg")]) == 0
+    assert [line.split()[1] for line in capsys.readouterr().out.splitlines() if line.startswith("core")] == ["0", "1", "2", "3"]
+    picture = (tmp_path / "picture.svg").read_text()
+    assert picture.count("<title>") == len(rows) and "core 3" in picture
+
+
+@pytest.mark.parametrize("command, says", [
+    ("show sparse --config small", "--config must be one with sparse for show sparse"),
+    ("show sparse --sparsity 1", "--sparsity must be from 0 to below 1, not 1.0"),
+    ("bench balance --cores 100000", "--cores must be at most 65536, not 100000"),
+])
+def test_refusals(command, says, capsys):
+    assert main(command.split()) == 2
+    assert says in capsys.readouterr().err
