@@ -39,7 +39,7 @@ def test_timing_diagrams():
 
 
 @pytest.mark.parametrize("page", ["convolution.md", "models.md", "pooling.md", "recurrent.md", "sparse.md", "tensor-copies.md",
-                                  "tutorial-convolution.md"])
+                                  "tutorial-convolution.md", "tutorial-sparse.md"])
 def test_examples(page):
     """Blocks of Python with prompts, one after the other in one session."""
     blocks = re.findall(r"```python\n(>>> .*?)```", (DOCS / page).read_text(), re.DOTALL)
