@@ -9,6 +9,7 @@ from heddle.isa.register_map import COUNTER_WINDOW, DEVICE_ID, REGISTERS, UNIFOR
 from heddle_sim.backends.verilator_build import device_library
 from heddle_sim.backends.verilator_device import MemorySettings, RtlSimulation, SimulationError
 from heddle_sim.toolchain.build_cache import BuildError
+from heddle_sim.toolchain.programs import ToolError
 from heddle_verif.duts.axi_dut import BEATS, TAGS, CopyTop
 
 MEMORY = 1 << 20
@@ -189,3 +190,33 @@ def test_a_failed_build_says_what_the_tool_said(monkeypatch, tmp_path):
     monkeypatch.setenv("HEDDLE_BUILD", str(tmp_path))
     with pytest.raises(BuildError, match="verilator failed"):
         device_library("module heddle(input clk; endmodule", load_config("tiny"))
+
+
+@pytest.mark.parametrize("form", ["vcd", pytest.param("fst", marks=pytest.mark.nightly)])
+def test_waves(form, tmp_path):
+    """Of a range of cycles only; a build without waves refuses them. The fst format needs headers that may not be installed."""
+    cfg, path = load_config("tiny"), tmp_path / f"waves.{form}"
+    verilog = emit_verilog(CopyTop(cfg, ()), name="heddle")
+    try:
+        simulation = RtlSimulation(cfg, np.zeros(MEMORY, np.uint8), None, verilog=verilog, waves=form)
+    except ToolError as error:
+        if form == "vcd":
+            raise
+        pytest.skip(str(error))
+    sizes = []
+    for skip, count in ((0, 40), (10, 5)):
+        simulation.open_waves(str(path))
+        simulation.write_waves(skip, count)
+        copy(simulation, 1)
+        assert simulation.waves_left() == 0
+        simulation.close_waves()
+        sizes.append(path.stat().st_size)
+        if form == "vcd":
+            times = [int(line[1:]) for line in path.read_text().splitlines() if line.startswith("#")]
+            assert len(times) == 2 * count and max(times) - min(times) == 2 * count - 1
+    assert 0 < sizes[1] < sizes[0]
+    simulation.close()
+    plain = make("tiny")
+    with pytest.raises(SimulationError, match="waves must be written by a build with waves"):
+        plain.open_waves(str(path))
+    plain.close()

@@ -17,9 +17,10 @@ def few(chosen):
         seen.add(op)
 
 
-@pytest.mark.parametrize("choose", [few, pytest.param(list, marks=pytest.mark.nightly)])
-def test_cases(choose, record_property):
-    with Device("base", "golden", memory_bytes=1 << 20) as device:
+@pytest.mark.parametrize("choose, simulator", [(few, "golden"), pytest.param(list, "golden", marks=pytest.mark.nightly),
+                                               pytest.param(list, "verilator", marks=pytest.mark.nightly)])
+def test_cases(choose, simulator, record_property):
+    with Device("base", simulator, memory_bytes=1 << 20) as device:
         found = [run_case(case, device) for case in choose(cases())]
     assert {one.op for one in found} == set(OPERATORS)
     assert [one for one in found if one.result not in ("passed", "host")] == []
