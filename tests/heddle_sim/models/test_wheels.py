@@ -62,13 +62,28 @@ def test_voice_activity(device):
     assert found.outputs["speech_probs"].most < 0.02
 
 
+VOWELS = ((730, 1090, 2440), (270, 2290, 3010), (300, 870, 2240), (530, 1840, 2480), (570, 840, 2410), (660, 1720, 2410))     # formants, Hz
+RATE, SYLLABLE, HARMONICS = 16_000, 4_000, 29      # samples a second, of a syllable
+
+
+def vowel(formants, rng):
+    """A syllable: harmonics of a falling pitch, weighted by their distance from three formants."""
+    time = np.arange(SYLLABLE) / RATE
+    pitch = rng.uniform(100, 150) * (1 - 0.2 * time / time[-1]) * (1 + 0.01 * np.sin(2 * np.pi * 5 * time))
+    phase, voice = 2 * np.pi * np.cumsum(pitch) / RATE, np.zeros(SYLLABLE)
+    for harmonic in range(1, HARMONICS + 1):
+        parts = [gain / (1 + ((harmonic * pitch.mean() - centre) / width) ** 2)
+                 for centre, width, gain in zip(formants, (90, 110, 160), (1, 0.6, 0.3))]
+        voice += sum(parts) / harmonic ** 0.3 * np.sin(harmonic * phase + rng.uniform(0, 6))
+    return voice * np.clip(np.minimum(time / 0.04, (time[-1] - time) / 0.06), 0, 1)
+
+
 def synthetic_speech(seconds, rng):
-    """Harmonics of a moving pitch in syllables, with pauses and noise; 16,000 samples a second."""
-    time = np.arange(16_000 * seconds) / 16_000
-    phase = 2 * np.pi * np.cumsum(130 + 40 * np.sin(2 * np.pi * 0.4 * time)) / 16_000
-    voice = sum(np.sin(harmonic * phase) / (1 + abs(harmonic - 5)) for harmonic in range(1, 24))
-    syllables = np.clip(np.sin(2 * np.pi * 3.5 * time), 0, 1) * (np.sin(2 * np.pi * 0.2 * time) > -0.3)
-    return (0.12 * voice * syllables + 0.004 * rng.standard_normal(len(time))).astype(np.float32)
+    """Four seconds of random vowels, two of silence, and so on, with noise."""
+    parts = [vowel(VOWELS[rng.integers(len(VOWELS))], rng) if start // RATE % 6 < 4 else np.zeros(SYLLABLE)
+             for start in range(0, RATE * seconds, SYLLABLE)]
+    audio = np.concatenate(parts)
+    return (0.3 * audio / np.abs(audio).max() + 0.003 * rng.standard_normal(len(audio))).astype(np.float32)
 
 
 @pytest.mark.nightly
