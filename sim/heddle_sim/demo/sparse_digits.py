@@ -21,7 +21,7 @@ from .sparse_training import Device8, Float, Network
 
 __all__ = ["ACCURACY_LOSS", "Outcome", "fine_tune", "main"]
 
-SIZES, SPARSITY = (64, 64, 10), 0.9
+SIZES, SPARSITY = (64, 64, 10), 0.8
 DENSE_EPOCHS, BATCH = 40, 128
 ACCURACY_LOSS = 0.005       # that the device may have less than the host
 

@@ -12,7 +12,7 @@ from ..sparse.doubly import DCSR
 
 __all__ = ["Device8", "Float", "Gradients", "Network", "Products", "quantised"]
 
-_RATE, _DECAY = 2e-3, (0.9, 0.999)      # of Adam
+_RATE, _DECAY = 1e-2, (0.9, 0.999)      # of Adam
 
 
 @dataclass
@@ -74,7 +74,9 @@ class Device8:
         (weights, of_w), (inputs, of_x), (gradient, of_y) = self._weights(w, mask), quantised(x), quantised(dy)
         dx, dw, _ = self.device.sparse_linear_backward(weights, inputs, gradient)
         self._count(2, mask, x)
-        return dx * (of_w * of_y), dw.dense() * (of_y * of_x)
+        slopes = np.zeros(mask.shape)
+        slopes[mask] = dw.data * (of_y * of_x)      # both have their elements row by row
+        return dx * (of_w * of_y), slopes
 
     def _weights(self, w: np.ndarray, mask: np.ndarray) -> tuple[DCSR, float]:
         """The elements of the mask, also those that are zero."""
