@@ -64,7 +64,7 @@ class PE(Component):
 
     With ``sparse`` such a step may take 32-bit parts of two factor words: multipliers 0 to 3 one of port A, multipliers 4 to 7 one of port
     B of the factor register file. With ``multiply.operand`` the multipliers take a word of the operand rows of this PE in the place of
-    ``word``, and the root is the PE's part of a sampled product.
+    ``word``. The root is then the PE's part of a sampled product.
 
     Parameters
     ----------

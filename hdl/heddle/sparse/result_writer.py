@@ -17,7 +17,7 @@ MOST_WRITES = 8         # requests without acknowledgement
 
 
 class ResultWriter(Component):
-    """Result writer: writes the sums of eight PEs to all banks of shared memory, or those of sampled elements to one, and tells the end of
+    """Result writer: writes the sums of eight PEs to all banks of shared memory, or sampled elements to one bank, and reports the end of
     each job.
 
     Parameters
