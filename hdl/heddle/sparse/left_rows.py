@@ -49,7 +49,8 @@ class LeftRows(Component):
     """
 
     def __init__(self, cfg, depth):
-        self.cfg, self.depth = SparseParameters.of(cfg), depth
+        self.cfg = cfg = SparseParameters.of(cfg)
+        self.depth = depth
         super().__init__({
             "i": In(stream.Signature(left_row_layout, always_ready=True)), "panel": In(PanelPort()), "load": Out(PanelPort()),
             "present": Out(1), "half": Out(1), "release": In(1),

@@ -75,16 +75,17 @@ class SampleCollector(Component):
         m.submodules.words = words = Queue(sample_word_layout, SAMPLES_INSIDE, registered=False)
         held, word = Signal(sample_word_layout), words.i.payload
         moving, inside = Signal(range(SAMPLES_INSIDE + 1)), Signal(range(SAMPLES_INSIDE + 1))   # entries not packed; that have not left
-        enters, leaves, full = Signal(), Signal(), Signal()
+        enters, leaves, full, adds = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             enters.eq(self.i.valid & (self.i.payload.final | self.i.payload.empty)), leaves.eq(self.o.valid & self.o.ready),
             full.eq(multiplied & (entry.ends | (entry.place == SUMS_OF_WORD - 1))),
             words.i.valid.eq(full | (self.flush & (held.entries != 0) & (moving == 0) & ~self.i.valid)),
-            word.eq(held), word.empty.eq(word.mask == 0), word.ends.eq(multiplied & entry.ends), word.entries.eq(held.entries + multiplied),
+            adds.eq(multiplied & ~entry.empty), word.eq(held), word.empty.eq((held.mask == 0) & ~adds),
+            word.ends.eq(multiplied & entry.ends), word.entries.eq(held.entries + multiplied),
             self.o.valid.eq(words.o.valid), self.o.payload.eq(words.o.payload), words.o.ready.eq(self.o.ready),
             self.busy.eq((inside != 0) | self.i.valid),
         ]
-        with m.If(multiplied & ~entry.empty):
+        with m.If(adds):
             m.d.comb += word.word.eq(entry.word)
             for place in range(SUMS_OF_WORD):
                 with m.If(entry.place == place):

@@ -43,10 +43,10 @@ def _row(name: str, ok: bool, found: str, remedy: str) -> dict[str, Any]:
 
 
 def _pins() -> Iterator[tuple[str, str]]:
-    """Packages that the device and the tests need, as the installed project names them; those of proofs and of the demo are extras."""
+    """Packages that the device and the tests need, as the installed project names them; those of proofs, demo and site are extras."""
     for text in importlib.metadata.requires("heddle-hdl") or ():
         match = re.match(r"([\w.-]+)==([\w.]+)(?:\s*;\s*(.*))?$", text)
-        if match and not re.search("formal|demo", match[3] or ""):
+        if match and not re.search("formal|demo|docs", match[3] or ""):
             yield match[1], match[2]
 
 

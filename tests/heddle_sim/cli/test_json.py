@@ -9,7 +9,7 @@ import heddle_sim.cli
 import pytest
 from heddle_sim.cli import main
 from heddle_sim.cli.figures import Command, Figure, store_figures
-from heddle_sim.cli.main import VERBS, _parser
+from heddle_sim.cli.main import VERBS, parser_of
 from heddle_verif.command_line import answer
 from heddle_verif.stimulus.tflite_files import pooling_network
 
@@ -68,7 +68,7 @@ def leaves(parser, words):
 
 def parsers():
     for verb in VERBS:
-        (verbs,) = (action for action in _parser(verb)._actions if isinstance(action, argparse._SubParsersAction))
+        (verbs,) = (action for action in parser_of(verb)._actions if isinstance(action, argparse._SubParsersAction))
         yield from leaves(verbs.choices[verb], [verb])
 
 

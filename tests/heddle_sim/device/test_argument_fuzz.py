@@ -10,7 +10,7 @@ from heddle import load_config
 from heddle_sim import Device, DeviceError
 from heddle_sim.backends.verilator_device import MemorySettings
 from heddle_sim.cli import main
-from heddle_sim.cli.main import _parser
+from heddle_sim.cli.main import parser_of
 from heddle_sim.golden.requantise import Requantise
 from heddle_sim.isa import assemble, disassemble
 from heddle_sim.isa.program import Program
@@ -150,7 +150,7 @@ def files(tmp_path, monkeypatch):
 
 def options_of(verb):
     """Options of a verb, and whether they take a value."""
-    parser = _parser(verb[0])
+    parser = parser_of(verb[0])
     for word in verb:
         action, = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
         parser = action.choices[word]

@@ -140,7 +140,7 @@ def fake_device(cache, monkeypatch):
         counts["verilog"] += 1
         return "module heddle;\nendmodule\n"
 
-    def build(verilog, cfg, directory, library, progress):
+    def build(verilog, cfg, directory, library, progress, waves):
         counts["library"] += 1
         library.write_bytes(b"\x7fELF of " + verilog.encode())
 
