@@ -17,10 +17,10 @@ def few(chosen):
         seen.add(op)
 
 
-@pytest.mark.parametrize("choose, simulator", [(few, "golden"), pytest.param(list, "golden", marks=pytest.mark.nightly),
+@pytest.mark.parametrize("choose, backend", [(few, "golden"), pytest.param(list, "golden", marks=pytest.mark.nightly),
                                                pytest.param(list, "verilator", marks=pytest.mark.nightly)])
-def test_cases(choose, simulator, record_property):
-    with Device("base", simulator, memory_bytes=1 << 20) as device:
+def test_cases(choose, backend, record_property):
+    with Device("base", backend, memory_bytes=1 << 20) as device:
         found = [run_case(case, device) for case in choose(cases())]
     assert {one.op for one in found} == set(OPERATORS)
     assert [one for one in found if one.result not in ("passed", "host")] == []
