@@ -137,8 +137,8 @@ def test_every_cut_on_several_cores(whole, cores):
     def cuts(cfg, problem):
         yield CompiledConvolutionKernel(cfg, problem, whole)
 
-    with Device(TWO.replace(name="cores", multicast=False, cores=cores), "golden", memory_bytes=1 << 20) as device, \
-            pytest.MonkeyPatch.context() as patch:
+    cfg = TWO.replace(name="cores", multicast=False, cores=cores, instruction_words=1024)
+    with Device(cfg, "golden", memory_bytes=1 << 20) as device, pytest.MonkeyPatch.context() as patch:
         patch.setattr(CompiledConvolutionKernel, "cuts", cuts)
         for name in ("NHWC", "NCHW", "NCHWc32"):
             for outputs, channels in ((5, 8), (51, 16)):
