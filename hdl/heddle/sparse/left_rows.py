@@ -15,7 +15,7 @@ HALVES = 2      # rows that the operand rows of the PEs hold
 
 
 class LeftRows(Component):
-    """Left rows: loads rows of A into the operand rows of the PEs, each into the half that the row before does not have.
+    """Left rows: loads rows of A into the operand rows of the PEs. Rows take the two halves in turn.
 
     The loader is shared with the panel, whose loads come first.
 

@@ -1,5 +1,7 @@
 """Golden model of the sparse engine: executes a job on numpy arrays, with its checks [S4]."""
 
+from collections.abc import Iterator
+
 import numpy as np
 from amaranth.lib import data
 from heddle.config import Config
@@ -101,22 +103,29 @@ def _load(cfg: Config, panel: np.ndarray, shared: np.ndarray, job: data.Const) -
 def _rows(cfg: Config, panel: np.ndarray, shared: np.ndarray, job: data.Const) -> int:
     kind = np.uint8 if job.unsigned_panel else np.int8
     columns = panel.view(kind).astype(np.int64).transpose(1, 0, 2).reshape(cfg.sparse_rows, cfg.sparse_columns)
-    begin = _pointer(shared, job, 0)
-    first = begin
-    if begin < job.first:
-        raise SparseFault(ErrorCode.SPARSE_POINTER, 0)
-    for row in range(job.rows):
-        end = _pointer(shared, job, row + 1)
-        if end < begin:
-            raise SparseFault(ErrorCode.SPARSE_POINTER, row)
+    count = 0
+    for row, begin, end in _extents(shared, job):
         indices, values = _elements(shared, job, begin, end, row, job.panel_rows)
         sums = (values @ columns[indices]).astype(np.int64) if len(indices) else np.zeros(cfg.sparse_columns, np.int64)
         start = job.output + row * 4 * cfg.sparse_columns
         for part in range(0, 4 * cfg.sparse_columns, ROW_BYTES):
             _inside(shared, start + part, ROW_BYTES)
         shared[start:start + 4 * cfg.sparse_columns] = (sums & 0xFFFFFFFF).astype("<u4").view(np.uint8)
+        count += end - begin
+    return count
+
+
+def _extents(shared: np.ndarray, job: data.Const) -> Iterator[tuple[int, int, int]]:
+    """Rows of a job in order: number, first element, and the one behind the last. A pointer is read and checked when its row comes."""
+    begin = _pointer(shared, job, 0)
+    if begin < job.first:
+        raise SparseFault(ErrorCode.SPARSE_POINTER, 0)
+    for row in range(job.rows):
+        end = _pointer(shared, job, row + 1)
+        if end < begin:
+            raise SparseFault(ErrorCode.SPARSE_POINTER, row)
+        yield row, begin, end
         begin = end
-    return begin - first
 
 
 def _pointer(shared: np.ndarray, job: data.Const, number: int) -> int:
@@ -154,13 +163,9 @@ def _samples(cfg: Config, factors: np.ndarray, shared: np.ndarray, job: data.Con
     words = factors[:, :job.panel_rows * job.words].reshape(cfg.threads, job.panel_rows, job.words * cfg.dot // 4, 4)
     columns = np.ascontiguousarray(words.transpose(1, 2, 0, 3)).reshape(job.panel_rows, size)
     columns = columns.view(np.uint8 if job.unsigned_panel else np.int8).astype(np.int64)
-    first = begin = _pointer(shared, job, 0)
-    if begin < job.first:
-        raise SparseFault(ErrorCode.SPARSE_POINTER, 0)
-    for row in range(job.rows):
-        end = _pointer(shared, job, row + 1)
-        if end < begin:
-            raise SparseFault(ErrorCode.SPARSE_POINTER, row)
+    count = 0
+    for row, begin, end in _extents(shared, job):
+        count += end - begin
         if end > begin:
             place = job.left + row * size
             if place + size > len(shared):
@@ -168,8 +173,7 @@ def _samples(cfg: Config, factors: np.ndarray, shared: np.ndarray, job: data.Con
             left = shared[place:place + size].view(np.uint8 if job.unsigned_left else np.int8).astype(np.int64)
             for element in range(begin - job.first, end - job.first):
                 _sample(shared, job, element, row, left, columns)
-        begin = end
-    return begin - first
+    return count
 
 
 def _sample(shared: np.ndarray, job: data.Const, element: int, row: int, left: np.ndarray, columns: np.ndarray) -> None:

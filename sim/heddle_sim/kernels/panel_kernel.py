@@ -9,17 +9,21 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from heddle.config import Config
+from heddle.errors import UsageError
 from heddle.isa.sparse_job import JOB_BYTES
 
+from ..isa.features import lacking
 from ..sparse.compressed import Compressed
 from ..sparse.hand_out import hand_out
 from .kernel import Kernel
-from .parts.fitting import Unfit
+from .parts.fitting import Region, Unfit, check_regions, check_tensors
 from .parts.sparse_schedule import Block, CorePlan, core_lines
 from .parts.text import KernelText
 
-__all__ = ["PanelKernel", "PanelPart", "Part", "element_count", "met_runs", "renumbered"]
+__all__ = ["SLOTS", "PanelKernel", "PanelPart", "Part", "element_count", "met_runs", "renumbered"]
 
+SLOTS = 4               # of packages and of sums: blocks on their way, at work, or with sums that are stored
 _GAPS = (0, 1, 2, 8, 32)      # rows of B that are fetched though nothing meets them, at most, between two that are: a copy costs as much
 _MOST_RUNS = 96         # copies of B: each has instructions of its own
 
@@ -28,8 +32,7 @@ _MOST_RUNS = 96         # copies of B: each has instructions of its own
 class PanelPart:
     """Rows of B, or columns of it where it is transposed, of some ``runs``, which a panel holds one after the other [S4.4].
 
-    ``a``: the part of the sparse matrix that meets these rows, whose indices are numbers in the panel. ``adds``: the sums are added to
-    those of a panel before.
+    ``a``: the part of the sparse matrix that meets these rows, whose indices are numbers in the panel.
     """
 
     runs: tuple[Block, ...]
@@ -70,6 +73,21 @@ class PanelKernel(Kernel):
     sums_at: list[int]
     chunks_at: list[int]
     keeps_panels = False            # the loads of panels have programs of their own, and sums stay in shared memory
+
+    def __init__(self, cfg: Config, problem: Any) -> None:
+        super().__init__(cfg, problem)
+        if not cfg.sparse:
+            raise UsageError(f"configuration {cfg.name} must have sparse for {problem.name} ({lacking(cfg, 'sparse')})")
+        check_tensors(cfg, problem.name)
+
+    def _place_slots(self, records: int, room: int, sums: int) -> None:
+        """Places in shared memory: ``records`` bytes for records of chunks, then ``SLOTS`` of ``room`` bytes for packages, and as many of
+        ``sums`` bytes for sums."""
+        self.packages_at = [records + slot * room for slot in range(SLOTS)]
+        self.sums_at = [records + SLOTS * room + slot * sums for slot in range(SLOTS)]
+        check_regions(self.cfg, [Region("records", 0, records),
+                                 *(Region(f"package {slot}", at, room) for slot, at in enumerate(self.packages_at)),
+                                 *(Region(f"sums {slot}", at, sums) for slot, at in enumerate(self.sums_at))])
 
     @cached_property
     @abstractmethod

@@ -20,8 +20,8 @@ from heddle.parameters.sparse import OPERAND_WORDS
 from ..isa.features import lacking
 from ..sparse.compressed import Compressed
 from ..sparse.job import panel_record, samples_bytes, samples_package
-from .panel_kernel import PanelKernel, PanelPart, Part, element_count, met_runs, renumbered
-from .parts.fitting import Region, Unfit, check_regions, check_tensors
+from .panel_kernel import SLOTS, PanelKernel, PanelPart, Part, element_count, met_runs, renumbered
+from .parts.fitting import Unfit
 from .parts.launch import Launch
 from .parts.sparse_schedule import CHUNK_BARRIERS, PACKAGE_BARRIERS, PACKAGES, STORE_FROM, STORE_TO, Block, block_lines
 from .parts.tiling import round_up
@@ -29,7 +29,6 @@ from .problem import Problem
 
 __all__ = ["SampledOperands", "SampledPanel", "SampledProductKernel", "SampledProductProblem"]
 
-_SLOTS = 4              # blocks on their way, at work, or with sums that are stored
 _LEAST_ROWS, _LAST_ROWS = 4, 2      # of a block: its instructions take about 30 cycles; of the first and the last
 _BLOCKS = 32            # of a core: each has instructions of its own
 _LEAST_COLUMNS = 8      # of a chunk
@@ -94,9 +93,6 @@ class SampledProductKernel(PanelKernel):
 
     def __init__(self, cfg: Config, problem: SampledProductProblem) -> None:
         super().__init__(cfg, problem)
-        if not cfg.sparse:
-            raise UsageError(f"configuration {cfg.name} must have sparse for sddmm ({lacking(cfg, 'sparse')})")
-        check_tensors(cfg, problem.name)
         self.word_bytes = cfg.threads * cfg.dot     # of a factor word of all PEs
         self.words = -(-problem.inner // self.word_bytes)
         most = min(OPERAND_WORDS, cfg.factor_words)
@@ -110,21 +106,17 @@ class SampledProductKernel(PanelKernel):
         """Places in shared memory: records of chunks, packages with rows of A, sums and, before them, chunks of B."""
         cfg = self.cfg
         widest = self.part_words[0] * self.word_bytes
-        sums = cfg.shared_bytes * 3 // 8 // _SLOTS // ROW_BYTES * ROW_BYTES
+        sums = cfg.shared_bytes * 3 // 8 // SLOTS // ROW_BYTES * ROW_BYTES
         self.chunk_room = sums
         chunks = -(-cfg.factor_words * self.word_bytes // min(sums, max(_LEAST_COLUMNS * widest, 1))) + 8
         records = round_up(JOB_BYTES * min(chunks, 256), ROW_BYTES)
         self.most_chunks = records // JOB_BYTES
         self.sums_room = sums // SUM_BYTES
-        self.load_room = (cfg.shared_bytes - records - _SLOTS * sums) // _SLOTS // ROW_BYTES * ROW_BYTES
+        self.load_room = (cfg.shared_bytes - records - SLOTS * sums) // SLOTS // ROW_BYTES * ROW_BYTES
         if widest > sums or self.load_room < ROW_BYTES:
             raise Unfit("shared_memory_kib")
-        self.packages_at = [records + slot * self.load_room for slot in range(_SLOTS)]
-        self.sums_at = [records + _SLOTS * self.load_room + slot * sums for slot in range(_SLOTS)]
+        self._place_slots(records, self.load_room, sums)
         self.chunks_at = self.sums_at
-        check_regions(cfg, [Region("records", 0, records), *(Region(f"package {slot}", at, self.load_room)
-                                                             for slot, at in enumerate(self.packages_at)),
-                            *(Region(f"sums {slot}", at, sums) for slot, at in enumerate(self.sums_at))])
 
     @cached_property
     def panels(self) -> list[SampledPanel]:
@@ -226,9 +218,9 @@ class SampledProductKernel(PanelKernel):
     def _data(self, part: Part) -> list[np.ndarray]:
         panel, problem = part.panel, self.problem
         rows = panel.words * self.cfg.numbers_per_word        # of the panel in the factor registers, of a column
-        records = [panel_record(chunk.first * rows, chunk.rows * rows, self.chunks_at[number % _SLOTS])
+        records = [panel_record(chunk.first * rows, chunk.rows * rows, self.chunks_at[number % SLOTS])
                    for number, chunk in enumerate(part.chunks)]
-        return records + [self._package(panel, block, number % _SLOTS, problem) for blocks in part.blocks
+        return records + [self._package(panel, block, number % SLOTS, problem) for blocks in part.blocks
                           for number, block in enumerate(blocks)]
 
     def _package(self, panel: SampledPanel, block: Block, slot: int, problem: SampledProductProblem) -> np.ndarray:

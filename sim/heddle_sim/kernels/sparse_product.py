@@ -18,8 +18,8 @@ from heddle.isa.sparse_job import JOB_BYTES
 from ..isa.features import lacking
 from ..sparse.compressed import Compressed
 from ..sparse.job import package_bytes, panel_record, rows_package
-from .panel_kernel import PanelKernel, PanelPart, Part, element_count, met_runs, renumbered
-from .parts.fitting import Region, Unfit, check_regions, check_tensors
+from .panel_kernel import SLOTS, PanelKernel, PanelPart, Part, element_count, met_runs, renumbered
+from .parts.fitting import Unfit
 from .parts.launch import Launch
 from .parts.sparse_schedule import (
     CHUNK_BARRIERS,
@@ -39,7 +39,6 @@ from .problem import Problem
 
 __all__ = ["Panel", "SparseOperands", "SparseProductKernel", "SparseProductProblem"]
 
-_PACKAGE_SLOTS, _SUM_SLOTS = 4, 4       # three packages are on their way, two stores follow each other, while the engine works
 _LEAST_ROWS, _LAST_ROWS = 8, 4      # of a block: its instructions take about 30 cycles; of the first and the last
 _BLOCKS = 48            # of a core: each has instructions of its own
 _CHUNKS = 4             # of a panel
@@ -101,9 +100,6 @@ class SparseProductKernel(PanelKernel):
 
     def __init__(self, cfg: Config, problem: SparseProductProblem) -> None:
         super().__init__(cfg, problem)
-        if not cfg.sparse:
-            raise UsageError(f"configuration {cfg.name} must have sparse for spmm ({lacking(cfg, 'sparse')})")
-        check_tensors(cfg, problem.name)
         self.keeps_panels = problem.resident
         if problem.tile is not None and (problem.tile % BANK_BYTES or not 0 < problem.tile <= cfg.sparse_columns):
             raise UsageError(f"tile must be a multiple of {BANK_BYTES} from {BANK_BYTES} to {cfg.sparse_columns}, not {problem.tile}")
@@ -123,18 +119,14 @@ class SparseProductKernel(PanelKernel):
         records = round_up(JOB_BYTES * (max(-(-cfg.sparse_rows // self.chunk_rows), _CHUNKS) + 8), ROW_BYTES)
         self.most_rows = max(1, cfg.shared_bytes // 8 // self.row_bytes)
         sums = self.most_rows * self.row_bytes
-        self.package_room = (cfg.shared_bytes - records - _SUM_SLOTS * sums) // _PACKAGE_SLOTS // ROW_BYTES * ROW_BYTES
+        self.package_room = (cfg.shared_bytes - records - SLOTS * sums) // SLOTS // ROW_BYTES * ROW_BYTES
         if self.package_room < ROW_BYTES:
             raise Unfit("shared_memory_kib")
-        self.packages_at = [records + slot * self.package_room for slot in range(_PACKAGE_SLOTS)]
-        self.sums_at = [records + _PACKAGE_SLOTS * self.package_room + slot * sums for slot in range(_SUM_SLOTS)]
-        count = min(4, _SUM_SLOTS * sums // chunk)
+        self._place_slots(records, self.package_room, sums)
+        count = min(4, SLOTS * sums // chunk)
         if not count:
             raise Unfit("shared_memory_kib")
         self.chunks_at = [self.sums_at[0] + slot * chunk for slot in range(count)]
-        check_regions(cfg, [Region("records", 0, records), *(Region(f"package {slot}", at, self.package_room)
-                                                             for slot, at in enumerate(self.packages_at)),
-                            *(Region(f"sums {slot}", at, sums) for slot, at in enumerate(self.sums_at))])
 
     @cached_property
     def panels(self) -> list[Panel]:
@@ -192,8 +184,8 @@ class SparseProductKernel(PanelKernel):
         records = [panel_record(chunk.first, chunk.rows, self.chunks_at[number % len(self.chunks_at)])
                    for number, chunk in enumerate(part.chunks)]
         return records + [
-            rows_package(part.panel.a, block.first, block.rows, self.packages_at[number % _PACKAGE_SLOTS],
-                         self.sums_at[number % _SUM_SLOTS], max(part.panel.rows, 1), unsigned_panel=int(not self.problem.b_signed))
+            rows_package(part.panel.a, block.first, block.rows, self.packages_at[number % SLOTS],
+                         self.sums_at[number % SLOTS], max(part.panel.rows, 1), unsigned_panel=int(not self.problem.b_signed))
             for blocks in part.blocks for number, block in enumerate(blocks)]
 
     def _sizes(self, part: Part) -> list[list[int]]:

@@ -20,7 +20,7 @@ _STEP = 10                                  # of a unit: stretches in which it i
 
 
 class _Unit(NamedTuple):
-    """A track: its name, the counters of its busy cycles, and those that are told beside them."""
+    """Track of a unit. ``busy``: counters whose sum is its busy cycles. ``beside``: counters that each slice shows, too."""
 
     name: str
     busy: tuple[str, ...]

@@ -5,30 +5,27 @@ import pytest
 import scipy.sparse as sp
 from heddle import load_config
 from heddle.isa.error_codes import ErrorCode
-from heddle.isa.sparse_job import sparse_job_layout
+from heddle.isa.sparse_job import JOB_BYTES
 from heddle_sim.device import Device, DeviceError
-from heddle_sim.golden.sparse_engine import read_job
 from heddle_sim.sparse import compress
-from heddle_sim.sparse.job import job_record, panel_record, samples_package
+from heddle_sim.sparse.job import panel_record, samples_package
+from heddle_verif.stimulus.sparse_images import (
+    END,
+    IMAGE_BYTES,
+    MEMORY,
+    PACKAGE,
+    PANEL,
+    SOURCE,
+    B,
+    changed,
+    job_program,
+    set_index,
+    set_pointer,
+)
 
-MEMORY, SHARED = 1 << 16, 16 << 10
-PACKAGE, PANEL, B, LEFT, OUTPUT, SOURCE = 0x1000, 0x40, 0x800, 0x1800, 0x2000, 0x8000    # SOURCE in global, the others in shared memory
+LEFT, OUTPUT = 0x1800, 0x2000        # in shared memory
 ROWS, COLUMNS, INNER = 6, 20, 64
-PROGRAM = f"""
-    umov ur0, 0
-    umov ur1, {SOURCE}
-    barrier.expect b0, {SHARED // 2}
-    copy_block.shared.global ur0, ur1, {SHARED // 32}, b0
-    barrier.wait b0
-    umov ur2, {PANEL}
-    sparse ur2
-    sparse ur3
-    wait_sparse 0
-    umov ur4, {OUTPUT}
-    copy_block.global.shared ur0, ur4, {ROWS * COLUMNS * 4 // 16}
-    halt
-"""
-END = SHARED        # of shared memory
+PROGRAM = job_program(OUTPUT, ROWS * COLUMNS * 4)
 
 
 @pytest.fixture(scope="module", params=["verilator", "golden"])
@@ -44,20 +41,13 @@ def images(seed):
     dense[0, 0], dense[2], dense[-1, -1] = 5, 0, 7
     a, b = rng.integers(-128, 128, (ROWS, INNER), np.int8), rng.integers(-128, 128, (COLUMNS, INNER), np.int8)
     mask = compress("mask", sp.csr_array(dense))
-    shared = np.zeros(SHARED // 2, np.uint8)
-    shared[PANEL:PANEL + 32] = panel_record(0, 2 * COLUMNS, B)         # 32 bytes of K are a row of the panel of tiny
+    shared = np.zeros(IMAGE_BYTES, np.uint8)
+    shared[PANEL:PANEL + JOB_BYTES] = panel_record(0, 2 * COLUMNS, B)         # 32 bytes of K are a row of the panel of tiny
     package = samples_package(mask, 0, ROWS, PACKAGE, OUTPUT, left=LEFT, words=2, panel_rows=COLUMNS, pattern=0)
     for place, array in ((B, b), (LEFT, a), (PACKAGE, package)):
         data = array.reshape(-1).view(np.uint8)
         shared[place:place + data.size] = data
     return shared, mask, (np.einsum("ek,ek->e", a[mask.rows].astype(int), b[mask.indices].astype(int)) * mask.data).astype(np.int32)
-
-
-def changed(shared, **fields):
-    """The record of the job with other fields."""
-    job = read_job(shared[PACKAGE:PACKAGE + 32])
-    kept = {name: int(getattr(job, name)) for name, _ in sparse_job_layout if name != "kind"}
-    shared[PACKAGE:PACKAGE + 32] = job_record(**{"kind": 2} | kept | fields)
 
 
 def run(device, shared, count):
@@ -67,20 +57,8 @@ def run(device, shared, count):
     return device.memory.bytes[:4 * count].view(np.int32).copy()
 
 
-POINTERS = PACKAGE + 32
-
-
-def _pointer(shared, number, value):
-    shared[POINTERS + 4 * number:POINTERS + 4 * number + 4] = np.array([value], "<u4").view(np.uint8)
-
-
 def _kind(shared, kind):
     shared[PACKAGE] |= kind
-
-
-def _index(shared, element, value):
-    at = PACKAGE + 32 + -(-(ROWS + 1) * 4 // 16) * 16 + 2 * element
-    shared[at:at + 2] = np.array([value], "<u2").view(np.uint8)
 
 
 CASES = {
@@ -91,8 +69,8 @@ CASES = {
     "many columns": (lambda shared, mask: changed(shared, panel_rows=33), ErrorCode.SPARSE_JOB, PACKAGE),
     "left": (lambda shared, mask: changed(shared, left=LEFT + 16), ErrorCode.SPARSE_JOB, PACKAGE),
     "output": (lambda shared, mask: changed(shared, output=OUTPUT + 8), ErrorCode.SPARSE_JOB, PACKAGE),
-    "fall": (lambda shared, mask: _pointer(shared, 3, 0), ErrorCode.SPARSE_POINTER, 2),
-    "index": (lambda shared, mask: _index(shared, mask.indptr[3] + 1, COLUMNS), ErrorCode.SPARSE_INDEX, 3 << 16 | COLUMNS),
+    "fall": (lambda shared, mask: set_pointer(shared, 3, 0), ErrorCode.SPARSE_POINTER, 2),
+    "index": (lambda shared, mask: set_index(shared, ROWS, mask.indptr[3] + 1, COLUMNS), ErrorCode.SPARSE_INDEX, 3 << 16 | COLUMNS),
     "rows of a outside": (lambda shared, mask: changed(shared, left=END - 3 * INNER), ErrorCode.OUT_OF_RANGE, END),
     "indices outside": (lambda shared, mask: changed(shared, indices=END), ErrorCode.OUT_OF_RANGE, END),
     "values outside": (lambda shared, mask: changed(shared, values=END), ErrorCode.OUT_OF_RANGE, END),

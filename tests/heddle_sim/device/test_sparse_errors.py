@@ -5,29 +5,28 @@ import pytest
 import scipy.sparse as sp
 from heddle import load_config
 from heddle.isa.error_codes import ErrorCode
-from heddle.isa.sparse_job import sparse_job_layout
+from heddle.isa.sparse_job import JOB_BYTES
 from heddle_sim.device import Device, DeviceError
-from heddle_sim.golden.sparse_engine import read_job
 from heddle_sim.sparse import compress
-from heddle_sim.sparse.job import job_record, panel_record, rows_package
+from heddle_sim.sparse.job import panel_record, rows_package
+from heddle_verif.stimulus.sparse_images import (
+    END,
+    IMAGE_BYTES,
+    MEMORY,
+    PACKAGE,
+    PANEL,
+    POINTERS,
+    SOURCE,
+    B,
+    changed,
+    job_program,
+    set_index,
+    set_pointer,
+)
 
-MEMORY, SHARED = 1 << 16, 16 << 10
-PACKAGE, PANEL, B, OUTPUT, SOURCE = 0x1000, 0x40, 0x800, 0x2000, 0x8000       # SOURCE in global, the others in shared memory
+OUTPUT = 0x2000         # in shared memory
 ROWS, COLUMNS = 6, 40
-PROGRAM = f"""
-    umov ur0, 0
-    umov ur1, {SOURCE}
-    barrier.expect b0, {SHARED // 2}
-    copy_block.shared.global ur0, ur1, {SHARED // 32}, b0
-    barrier.wait b0
-    umov ur2, {PANEL}
-    sparse ur2
-    sparse ur3
-    wait_sparse 0
-    umov ur4, {OUTPUT}
-    copy_block.global.shared ur0, ur4, {ROWS * 8}
-    halt
-"""
+PROGRAM = job_program(OUTPUT, ROWS * 128)
 
 
 @pytest.fixture(scope="module", params=["verilator", "golden"])
@@ -47,18 +46,12 @@ def images(seed):
     """Shared memory with a job, its operands, and the right sums."""
     a, b = operands(seed)
     matrix = compress("a", sp.csr_array(a))
-    shared = np.zeros(SHARED // 2, np.uint8)
-    shared[PANEL:PANEL + 32] = panel_record(0, COLUMNS, B)
+    shared = np.zeros(IMAGE_BYTES, np.uint8)
+    shared[PANEL:PANEL + JOB_BYTES] = panel_record(0, COLUMNS, B)
     shared[B:B + b.size] = b.reshape(-1).view(np.uint8)
     package = rows_package(matrix, 0, ROWS, PACKAGE, OUTPUT, COLUMNS)
     shared[PACKAGE:PACKAGE + len(package)] = package
     return shared, matrix, a.astype(np.int32) @ b.astype(np.int32)
-
-
-def changed(shared, **fields):
-    """The record of the job with other fields."""
-    job = read_job(shared[PACKAGE:PACKAGE + 32])
-    shared[PACKAGE:PACKAGE + 32] = job_record(**{name: int(getattr(job, name)) for name, _ in sparse_job_layout if name != "kind"} | fields)
 
 
 def run(device, shared, job=PACKAGE):
@@ -68,19 +61,6 @@ def run(device, shared, job=PACKAGE):
     return device.memory.bytes[:ROWS * 128].view(np.int32).reshape(ROWS, 32).copy()
 
 
-POINTERS = PACKAGE + 32
-
-
-def _pointer(shared, number, value):
-    shared[POINTERS + 4 * number:POINTERS + 4 * number + 4] = np.array([value], "<u4").view(np.uint8)
-
-
-def _index(shared, matrix, element, value):
-    at = PACKAGE + 32 + -(-(ROWS + 1) * 4 // 16) * 16 + 2 * element
-    shared[at:at + 2] = np.array([value], "<u2").view(np.uint8)
-
-
-END = 1 << 14       # of shared memory
 CASES = {
     "no rows": (lambda shared, matrix: changed(shared, rows=0), ErrorCode.SPARSE_JOB, PACKAGE),
     "no panel": (lambda shared, matrix: changed(shared, panel_rows=0), ErrorCode.SPARSE_JOB, PACKAGE),
@@ -90,15 +70,15 @@ CASES = {
     "values": (lambda shared, matrix: changed(shared, values=PACKAGE + 4), ErrorCode.SPARSE_JOB, PACKAGE),
     "output": (lambda shared, matrix: changed(shared, output=OUTPUT + 64), ErrorCode.SPARSE_JOB, PACKAGE),
     "first": (lambda shared, matrix: changed(shared, first=8), ErrorCode.SPARSE_JOB, PACKAGE),
-    "fall": (lambda shared, matrix: _pointer(shared, 3, 0), ErrorCode.SPARSE_POINTER, 2),
+    "fall": (lambda shared, matrix: set_pointer(shared, 3, 0), ErrorCode.SPARSE_POINTER, 2),
     "before first": (lambda shared, matrix: changed(shared, first=16), ErrorCode.SPARSE_POINTER, 0),
-    "index": (lambda shared, matrix: _index(shared, matrix, matrix.indptr[3] + 1, COLUMNS), ErrorCode.SPARSE_INDEX, 3 << 16 | COLUMNS),
-    "first index": (lambda shared, matrix: _index(shared, matrix, 0, 0xFFFF), ErrorCode.SPARSE_INDEX, 0xFFFF),
+    "index": (lambda shared, matrix: set_index(shared, ROWS, matrix.indptr[3] + 1, COLUMNS), ErrorCode.SPARSE_INDEX, 3 << 16 | COLUMNS),
+    "first index": (lambda shared, matrix: set_index(shared, ROWS, 0, 0xFFFF), ErrorCode.SPARSE_INDEX, 0xFFFF),
     "pointers outside": (lambda shared, matrix: changed(shared, pointers=END + 0x40), ErrorCode.OUT_OF_RANGE, END + 0x40),
     "indices outside": (lambda shared, matrix: changed(shared, indices=END), ErrorCode.OUT_OF_RANGE, END),
     "values outside": (lambda shared, matrix: changed(shared, values=END), ErrorCode.OUT_OF_RANGE, END),
     "sums outside": (lambda shared, matrix: changed(shared, output=END - 128), ErrorCode.OUT_OF_RANGE, END),
-    "far row": (lambda shared, matrix: _pointer(shared, ROWS, 1 << 30), ErrorCode.SPARSE_INDEX, None),     # what lies behind the indices
+    "far row": (lambda shared, matrix: set_pointer(shared, ROWS, 1 << 30), ErrorCode.SPARSE_INDEX, None),     # what lies behind the indices
 }
 
 
@@ -128,7 +108,7 @@ def test_job_addresses(address, code, device, seed):
 def test_a_panel_outside(device, seed):
     shared, _, expected = images(seed)
     broken = shared.copy()
-    broken[PANEL:PANEL + 32] = panel_record(0, COLUMNS, END - 32 * (COLUMNS - 1))
+    broken[PANEL:PANEL + JOB_BYTES] = panel_record(0, COLUMNS, END - 32 * (COLUMNS - 1))
     with pytest.raises(DeviceError) as raised:
         run(device, broken)
     assert raised.value.code is ErrorCode.OUT_OF_RANGE and raised.value.operand == END

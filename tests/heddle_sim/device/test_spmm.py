@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from heddle import load_config
 from heddle_sim.device import Device
 from heddle_sim.sparse import DCSC, DCSR, compress
-from heddle_verif.stimulus.sparse_matrices import random_topologies, random_values
+from heddle_verif.stimulus.sparse_matrices import operand, random_topologies, random_values
 
 MEMORY = 1 << 21
 TYPES = (np.int8, np.uint8, np.int16, np.uint16)
@@ -22,11 +22,6 @@ def device():
 def golden():
     with Device("base", "golden", memory_bytes=MEMORY) as device:
         yield device
-
-
-def operand(rng, shape, dtype=np.int8):
-    limits = np.iinfo(dtype)
-    return rng.integers(limits.min, limits.max + 1, shape).astype(dtype)
 
 
 def product(a, b):

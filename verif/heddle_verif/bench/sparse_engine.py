@@ -1,5 +1,6 @@
 """Bench of the sparse engine on the lanes: products of sparse matrices and their errors."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import cocotb
@@ -76,6 +77,18 @@ class SparseBench(Bench):
         source = self.place(data, min(128, self.cfg.sparse_columns))
         return self.place(panel_record(first, rows, source))
 
+    def random_elements(self, counts, start, kind, limit):
+        """Pointers of rows with ``counts`` elements, the first one element ``start``; the first element of its word; from there on values
+        of type ``kind``, and indices below ``limit``. Those in front of ``start`` are of another row: their indices may be any number."""
+        rng, extremes = self.rng, np.iinfo(kind)
+        pointers, first = start + np.cumsum([0, *counts]), start // 16 * 16
+        size = int(pointers[-1] - first)
+        values = rng.integers(extremes.min, extremes.max + 1, size).astype(kind)
+        values[rng.random(size) < 0.2] = extremes.min
+        indices = rng.integers(0, limit, size).astype(np.uint16)
+        indices[:start - first] = rng.integers(0, 1 << 16, start - first)
+        return pointers, first, values, indices
+
     def rows_job(self, counts, *, start=0, wide=False, unsigned=False, panel_rows=None, unsigned_panel=False, record=()):
         """A job of random rows with ``counts`` non-zeros, which begin at element ``start``: address, output and sums.
 
@@ -83,17 +96,8 @@ class SparseBench(Bench):
         """
         cfg, rng = self.cfg, self.rng
         panel_rows = panel_rows or cfg.sparse_rows
-        pointers = start + np.cumsum([0, *counts])
-        first = start // 16 * 16
         kind = np.int16 if wide else np.uint8 if unsigned else np.int8
-        extremes = np.iinfo(kind)
-        size = int(pointers[-1] - first)
-        values = rng.integers(extremes.min, extremes.max + 1, size).astype(kind)
-        values[rng.random(size) < 0.2] = extremes.min
-        indices = rng.integers(0, panel_rows, size).astype(np.uint16)
-        begin = start - first
-        foreign = rng.integers(0, 1 << 16, begin).astype(np.uint16)
-        indices[:begin] = foreign           # of another row: may be any number
+        pointers, first, values, indices = self.random_elements(counts, start, kind, panel_rows)
         b = self.panel if unsigned_panel else self.panel.view(np.int8)
         b = b.astype(np.int64)
         a = np.zeros((len(counts), len(b)), np.int64)
@@ -170,6 +174,31 @@ class SparseBench(Bench):
         """The engine does a job as ever."""
         await self.check([job.address])
         self.compare(job)
+
+    async def wrong_fields(self, make, faults):
+        """Jobs with one wrong field, each between two without. ``make``: a job, with ``record`` as of ``rows_job``; ``faults``: name of the
+        field, its value, code of the error."""
+        size = self.cfg.shared_bytes
+        for name, value, code in faults:
+            self.clear()
+            before, job, after = make(), make(record={name: value}), make()
+            if name in ("pointers", "indices") and value >= size - 64:      # those that are inside are legal
+                self.memory.data[value:] = 0
+            await self.check([before.address, job.address, after.address])
+            assert self.error and self.error[0] == code, f"{self.error}, not {code} with {name} = {value:#x}"
+            self.compare(before)
+            await self.goes_on(after)
+
+    async def wrong_index(self, make, element, limit):
+        """A job whose ``element`` has an index that the panel does not have, between two without. Shared memory was cleared. Returns the
+        last one."""
+        before, job, after = (make() for _ in range(3))
+        value = int(self.rng.integers(limit, 1 << 16))
+        self.memory.data[job.indices + 2 * element:job.indices + 2 * element + 2] = value & 255, value >> 8
+        await self.check([before.address, job.address, after.address])
+        assert self.error[0] == ErrorCode.SPARSE_INDEX and self.error[1] & 0xFFFF == value and self.error[2] == 1, self.error
+        await self.goes_on(after)
+        return after
 
     def compare(self, job):
         """Compare the sums of a job in shared memory with numpy's."""
@@ -251,15 +280,7 @@ async def errors(dut):
         ("pointers", 0), ("pointers", 16), ("pointers", 4), ("indices", 0), ("indices", 16), ("indices", 32), ("values", 0), ("values", 16),
         ("output", 0), ("output", 128), ("output", 16 * cfg.threads), ("output", 32 * cfg.threads))]
     faults += [("first", 16, ErrorCode.SPARSE_POINTER)]
-    for name, value, code in faults:
-        bench.clear()
-        before, job, after = bench.rows_job(counts), bench.rows_job(counts, record={name: value}), bench.rows_job(counts)
-        if name in ("pointers", "indices") and value >= size - 64:      # those that are inside are legal
-            bench.memory.data[value:] = 0
-        await bench.check([before.address, job.address, after.address])
-        assert bench.error and bench.error[0] == code, f"{bench.error}, not {code} with {name} = {value:#x}"
-        bench.compare(before)
-        await bench.goes_on(after)
+    await bench.wrong_fields(partial(bench.rows_job, counts), faults)
     for row in range(len(counts)):
         bench.clear()
         before, job, after = bench.rows_job(counts), bench.rows_job(counts, start=21), bench.rows_job(counts)
@@ -272,12 +293,7 @@ async def errors(dut):
     for element in range(sum(counts)):
         bench.clear()
         limit = int(bench.rng.integers(1, rows + 1))
-        before, job, after = (bench.rows_job(counts, panel_rows=limit) for _ in range(3))
-        value = int(bench.rng.integers(limit, 1 << 16))
-        bench.memory.data[job.indices + 2 * element:job.indices + 2 * element + 2] = value & 255, value >> 8
-        await bench.check([before.address, job.address, after.address])
-        assert bench.error[0] == ErrorCode.SPARSE_INDEX and bench.error[1] & 0xFFFF == value and bench.error[2] == 1, bench.error
-        await bench.goes_on(after)
+        after = await bench.wrong_index(partial(bench.rows_job, counts, panel_rows=limit), element, limit)
     for address, code in ((8, ErrorCode.SPARSE_JOB), (size, ErrorCode.OUT_OF_RANGE), (size - 16, ErrorCode.OUT_OF_RANGE),
                           (1 << 31, ErrorCode.OUT_OF_RANGE)):
         await bench.check([after.address, address, after.address])

@@ -1,5 +1,6 @@
 """Bench of sampled products on the sparse engine with its lanes: sums of elements, their order, errors and pace."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import cocotb
@@ -25,13 +26,8 @@ class SampleBench(SparseBench):
         cfg, rng = self.cfg, self.rng
         size = words * cfg.threads * cfg.dot
         columns = columns or cfg.factor_words // words
-        pointers, first = start + np.cumsum([0, *counts]), start // 16 * 16
         kind = np.int16 if wide else np.uint8 if unsigned[0] else np.int8
-        limits, count = np.iinfo(kind), int(pointers[-1] - first)
-        values = rng.integers(limits.min, limits.max + 1, count).astype(kind)
-        values[rng.random(count) < 0.2] = limits.min
-        indices = rng.integers(0, columns, count).astype(np.uint16)
-        indices[:start - first] = rng.integers(0, 1 << 16, start - first)
+        pointers, first, values, indices = self.random_elements(counts, start, kind, columns)
         left = rng.integers(0, 256, (len(counts), size), np.uint8)
         left[rng.random(left.shape) < 0.2] = 128
         b = self.panel.reshape(-1)[:columns * size].reshape(columns, size)
@@ -41,7 +37,7 @@ class SampleBench(SparseBench):
         sums = sums * (1 if pattern else values[start - first:].astype(np.int64)) & 0xFFFFFFFF
         parts = {"pointers": self.place(pointers.astype(np.int32), gap=4 * int(rng.integers(4))), "indices": self.place(indices),
                  "values": 0 if pattern else self.place(values), "left": self.place(left, min(128, cfg.sparse_columns))}
-        output = self.room(4 * max(count, 1), 16)
+        output = self.room(4 * max(len(values), 1), 16)
         fields = dict(kind=SparseKind.SAMPLES.value, rows=len(counts), panel_rows=columns, words=words, first=first, output=output,
                       wide_values=int(wide), unsigned_values=int(unsigned[0]), unsigned_panel=int(unsigned[1]),
                       unsigned_left=int(unsigned[2]), pattern=int(pattern)) | parts
@@ -132,25 +128,12 @@ async def sample_errors(dut):
         ("pointers", 0), ("pointers", 16), ("indices", 0), ("indices", 32), ("values", 0), ("values", 16), ("output", 0), ("output", 16),
         ("output", 48), ("left", 0), ("left", 2 * row), ("left", 4 * row))]
     faults += [("first", 16, ErrorCode.SPARSE_POINTER)]
-    for name, value, code in faults:
-        bench.clear()
-        before, job, after = bench.samples_job(counts, 1), bench.samples_job(counts, 1, record={name: value}), bench.samples_job(counts, 1)
-        if name in ("pointers", "indices") and value >= size - 64:      # those that are inside are legal
-            bench.memory.data[value:] = 0
-        await bench.check([before.address, job.address, after.address])
-        assert bench.error and bench.error[0] == code, f"{bench.error}, not {code} with {name} = {value:#x}"
-        bench.compare(before)
-        await bench.goes_on(after)
+    await bench.wrong_fields(partial(bench.samples_job, counts, 1), faults)
     for element in range(sum(counts)):
         bench.clear()
         words = 1 + element % 2
         limit = int(bench.rng.integers(1, most // words + 1))
-        before, job, after = (bench.samples_job(counts, words, columns=limit) for _ in range(3))
-        value = int(bench.rng.integers(limit, 1 << 16))
-        bench.memory.data[job.indices + 2 * element:job.indices + 2 * element + 2] = value & 255, value >> 8
-        await bench.check([before.address, job.address, after.address])
-        assert bench.error[0] == ErrorCode.SPARSE_INDEX and bench.error[1] & 0xFFFF == value and bench.error[2] == 1, bench.error
-        await bench.goes_on(after)
+        await bench.wrong_index(partial(bench.samples_job, counts, words, columns=limit), element, limit)
     bench.finish()
 
 

@@ -3,10 +3,18 @@
 from collections.abc import Callable, Iterator
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-__all__ = ["ADVERSARIAL", "KINDS", "random_topologies", "random_values"]
+from .kernel_cases import random_integers
+
+__all__ = ["ADVERSARIAL", "KINDS", "operand", "random_topologies", "random_values"]
 
 Rng = np.random.Generator
+
+
+def operand(rng: Rng, shape: tuple[int, ...], dtype: DTypeLike = np.int8) -> np.ndarray:
+    """A dense operand of all values of its type."""
+    return random_integers(rng, dtype, shape)
 
 
 def _uniform(rng: Rng, rows: int, columns: int) -> np.ndarray:
