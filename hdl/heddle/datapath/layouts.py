@@ -106,15 +106,16 @@ def SparseReadPort(cfg):
 
 
 def SamplePort(cfg):
-    """Steps of sampled products beside the step of the engine, writes of operand rows, and sums over all PEs, seen from the sparse engine.
+    """Operand rows in a step of the engine, their writes, and sums over all PEs, seen from the sparse engine.
 
     *Ports*:
-    active : Out(1)
-        In the cycle of a step: all multipliers take the operand row of their PE in the place of broadcast elements.
+    active : Out(numbers_per_word)
+        In the cycle of a step: four multipliers each, 4 n to 4 n + 3 with bit n, that take the operand row of their PE in the place of
+        broadcast elements: all of a sampled product, those with a non-zero of a depthwise row.
     word : Out(4)
         Word of the operand rows.
     unsigned, unsigned_operand : Out(1)
-        The bytes of the factor words, of the operand rows, are unsigned.
+        The bytes of the factor words of a sampled product, of the operand rows, are unsigned.
     write : Out(1)
         The data of ``RegisterPort``, its ``write_parts`` and ``write_lanes``, are written to the operand rows.
     write_word : Out(4)
@@ -123,7 +124,7 @@ def SamplePort(cfg):
         Sum over all PEs, ``sample_latency`` cycles after the step.
     """
     return Signature({
-        "active": Out(1), "word": Out(OPERAND_BITS), "unsigned": Out(1), "unsigned_operand": Out(1), "write": Out(1),
+        "active": Out(cfg.numbers_per_word), "word": Out(OPERAND_BITS), "unsigned": Out(1), "unsigned_operand": Out(1), "write": Out(1),
         "write_word": Out(OPERAND_BITS), "total": In(32),
     })
 

@@ -1,4 +1,4 @@
-"""Operand rows of one PE: its part of two rows of the left operand of a sampled product."""
+"""Operand rows of one PE: its part of two rows of the left operand of a sampled product, or its weights of depthwise rows."""
 
 from amaranth.hdl import Module
 from amaranth.lib.memory import Memory
@@ -11,9 +11,10 @@ __all__ = ["OperandRows"]
 
 
 class OperandRows(Component):
-    """Operand rows of a PE: 16 words of ``dot`` bytes in distributed RAM, a half for each of two rows [S4.2].
+    """Operand rows of a PE: 16 words of ``dot`` bytes in distributed RAM [S4.2].
 
-    The multipliers take a word in the place of a broadcast word of B, while the other half is written.
+    The multipliers take a word in the place of a broadcast word of B. Of a sampled product a half is for each of two rows of A, so that one
+    is written while the other is read. Of depthwise rows a word has the weights of a step.
 
     Parameters
     ----------

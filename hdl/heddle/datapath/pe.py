@@ -63,8 +63,8 @@ class PE(Component):
     levels of the tree. The sum of such a step does not wait for sums over PEs.
 
     With ``sparse`` such a step may take 32-bit parts of two factor words: multipliers 0 to 3 one of port A, multipliers 4 to 7 one of port
-    B of the factor register file. With ``multiply.operand`` the multipliers take a word of the operand rows of this PE in the place of
-    ``word``. The root is then the PE's part of a sampled product.
+    B of the factor register file. Multipliers of ``multiply.operand`` take a word of the operand rows of this PE in the place of
+    ``word``: a row of A, so that the root is the PE's part of a sampled product, or weights of this PE's columns in a depthwise row.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ class PE(Component):
         for index, element in enumerate(self.word):
             byte, value = rows.data[index // 4].word_select(index % 4, 8), Signal(element.shape(), name=f"element_{index}")
             own = Cat(byte, byte[7] & ~control.operand_unsigned).as_signed()
-            m.d.comb += value.eq(Mux(control.operand, own, element))
+            m.d.comb += value.eq(Mux(control.operand[index // 4], own, element))
             chosen.append(value)
         return chosen
 

@@ -29,8 +29,8 @@ def MultiplyPort(cfg, lanes=1):
         With ``sparse``: what multipliers 4 to 7 take, one-hot: part 1 of the word of port A, or a part of the word of port B.
     unsigned : Out(1)
         With ``sparse``: the bytes of the factor words are unsigned.
-    operand : Out(1)
-        With ``sparse``: the multipliers take the operand row in the place of a word of B.
+    operand : Out(numbers_per_word)
+        With ``sparse``: multipliers, four for each bit, that take the operand row in the place of a word of B.
     operand_word : Out(4)
         With ``sparse``: word of the operand rows.
     operand_unsigned : Out(1)
@@ -39,7 +39,7 @@ def MultiplyPort(cfg, lanes=1):
     parts = cfg.numbers_per_word
     return Signature({
         "a_signed": Out(2), **({"wide": Out(1)} if cfg.wide_lanes else {}), "active": Out(lanes),
-        **({"first": Out(parts), "second": Out(1 + parts), "unsigned": Out(1), "operand": Out(1), "operand_word": Out(OPERAND_BITS),
+        **({"first": Out(parts), "second": Out(1 + parts), "unsigned": Out(1), "operand": Out(parts), "operand_word": Out(OPERAND_BITS),
             "operand_unsigned": Out(1)} if cfg.sparse else {}),
     })
 
@@ -298,12 +298,12 @@ class PipelineControl(Component):
     def _operands(self, m):
         """Parts of factor words that the multipliers take, in cycle 1."""
         sparse, samples, parts = self.sparse_reads, self.samples, self.cfg.numbers_per_word
-        operand, operand_word = Signal(reset_less=True), Signal(OPERAND_BITS, reset_less=True)
+        operand, operand_word = Signal(parts, reset_less=True), Signal(OPERAND_BITS, reset_less=True)
         operand_unsigned = Signal(reset_less=True)
         first, second, unsigned = Signal(parts, reset_less=True), Signal(1 + parts, reset_less=True), Signal(reset_less=True)
         m.d.sync += [
             first.eq(Mux(sparse.active, 1 << sparse.first_part, 1)), second.eq(Mux(sparse.active, 2 << sparse.second_part, 1)),
-            unsigned.eq(Mux(sparse.active, sparse.unsigned, samples.active & samples.unsigned)),
+            unsigned.eq(Mux(sparse.active, sparse.unsigned, samples.active.any() & samples.unsigned)),
             operand.eq(samples.active), operand_word.eq(samples.word), operand_unsigned.eq(samples.unsigned_operand),
         ]
         m.d.comb += [

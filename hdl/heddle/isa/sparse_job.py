@@ -2,8 +2,8 @@
 
 from amaranth.lib import data, enum
 
-__all__ = ["ELEMENTS_OF_WORD", "INDEX_BYTES", "JOB_BYTES", "JOB_ALIGNMENT", "POINTER_BYTES", "SUM_BYTES", "SparseKind",
-           "sparse_job_layout"]
+__all__ = ["BIAS_ROW", "BOUNDS_ROW", "ELEMENTS_OF_WORD", "INDEX_BYTES", "JOB_BYTES", "JOB_ALIGNMENT", "MULTIPLIER_ROW", "POINTER_BYTES",
+           "SCALE_ROWS", "SUM_BYTES", "PanelTarget", "SparseKind", "scale_bounds_layout", "sparse_job_layout"]
 
 JOB_BYTES = 32
 JOB_ALIGNMENT = 16
@@ -15,8 +15,24 @@ ELEMENTS_OF_WORD = 8        # indices of a word of 16 bytes of shared memory: th
 
 class SparseKind(enum.Enum, shape=2):
     ROWS = 0        # multiplies rows of the sparse matrix with the panel of B
-    PANEL = 1       # loads rows of B into the factor register files
+    PANEL = 1       # loads rows of B into the factor register files, or what else ``target`` says
     SAMPLES = 2     # multiplies rows of A with the columns of B that a mask has an element in; the panel holds these columns
+
+
+class PanelTarget(enum.Enum, shape=2):
+    """Where a PANEL job loads its rows."""
+
+    PANEL = 0       # the panel, in the factor register files
+    WEIGHTS = 1     # weights of depthwise rows, in the operand rows of the PEs
+    SCALES = 2      # biases, multipliers and bounds of scaled rows
+
+
+# Rows of 4 bytes for each PE that scaled rows of sums need: biases, then multipliers, of columns 4 t + n for PE t in row n of each.
+# Of the last one the first 4 bytes count.
+BIAS_ROW, MULTIPLIER_ROW, BOUNDS_ROW, SCALE_ROWS = 0, 4, 8, 9
+
+# Shift of the upper half of the product, and zero point and bounds of the bytes, signed or unsigned.
+scale_bounds_layout = data.StructLayout({"shift": 5, "unused": 2, "unsigned": 1, "zero_point": 8, "minimum": 8, "maximum": 8})
 
 
 def _field(shape, byte, bit=0):
@@ -28,15 +44,24 @@ def _field(shape, byte, bit=0):
 # SAMPLES: the rows are those of a mask. Column n of B is factor words n * ``words`` to n * ``words`` + ``words`` - 1 of all PEs: rows
 # of the panel that a PANEL job loads. Row n of A, ``words`` * threads * dot bytes, is at ``left`` + n * this size. The sum of element e
 # goes to ``output`` + 4 * (e - first), times the value of the element unless ``pattern``.
-# PANEL: row n of B, of 4 * threads bytes, from ``values`` + n * 4 * threads on becomes row ``panel_rows`` + n of the panel.
+# PANEL: row n of B, of 4 * threads bytes, from ``values`` + n * 4 * threads on becomes row ``panel_rows`` + n of the panel, or of what
+# ``target`` says.
+# ROWS with ``depthwise``: there are no values. Element e of a row is multiplied with a weight for each column: with the four bytes that
+# each PE has in row e of the weights that a PANEL job loaded. With ``dot`` 16 elements 2 n and 2 n + 1 have rows 4 n and 4 n + 1. A
+# row of more than 16 steps begins with the first weights again.
+# ROWS with ``scaled``: row n is 4 * threads bytes at ``output`` + n * 4 * threads: each sum plus its bias, times its multiplier / 2^32,
+# shifted right by ``shift`` and rounded, plus the zero point, within the bounds.
 sparse_job_layout = data.FlexibleLayout(8 * JOB_BYTES, {
     "kind": _field(SparseKind, 0),
     "wide_values": _field(1, 0, 2),         # values have 16 bits, signed; else 8
     "unsigned_values": _field(1, 0, 3),     # values of 8 bits are unsigned
     "unsigned_panel": _field(1, 0, 4),      # bytes of B are unsigned
-    "unsigned_left": _field(1, 0, 5),       # SAMPLES: bytes of A are unsigned
+    "unsigned_left": _field(1, 0, 5),       # SAMPLES: bytes of A are unsigned; ROWS: weights of depthwise rows are
     "pattern": _field(1, 0, 6),             # SAMPLES: the elements have no values
     "words": _field(4, 1),                  # SAMPLES: factor words of a column of B, 1 to 8
+    "depthwise": _field(1, 1, 4),           # ROWS: the PEs have the values
+    "scaled": _field(1, 1, 5),              # ROWS: sums become bytes
+    "target": _field(PanelTarget, 1, 6),    # PANEL
     "rows": _field(16, 2),                  # at least 1
     "panel_rows": _field(16, 4),            # ROWS, SAMPLES: indices are below this number; PANEL: first row that is written
     "first": _field(32, 8),                 # number of the element at ``indices`` and ``values``, a multiple of 16

@@ -23,6 +23,7 @@ from .row_drain import RowDrain
 from .row_pointers import RowPointers
 from .sample_collector import SampleCollector
 from .step_sequencer import StepSequencer
+from .sum_scaler import SumScaler
 from .word_reads import WordReads
 
 __all__ = ["SparseEngine"]
@@ -43,6 +44,7 @@ class _Units(NamedTuple):
     loader: PanelLoader
     left: LeftRows
     drain: RowDrain
+    scaler: SumScaler
     samples: SampleCollector
     writer: ResultWriter
 
@@ -51,7 +53,7 @@ class SparseEngine(Component):
     """Sparse engine: multiplies rows of a sparse matrix, in compressed rows, with a panel of a dense matrix that the PEs hold [S4].
 
     Jobs lie in shared memory (``heddle.isa.sparse_job``). A job loads rows of the dense matrix into the panel, or multiplies rows of the
-    sparse matrix and writes their sums to shared memory. While ``busy`` the PEs and their register port belong to the engine. The
+    sparse matrix and writes their sums, or bytes made of them, to shared memory. While ``busy`` the PEs and their register port belong to the engine. The
     accumulators 0 to 15 of all taps, registers 0 to 15, are undefined after a job.
 
     Jobs are pipelined: fields, pointers and non-zeros of the next job are read while the rows of the job before have their steps.
@@ -118,14 +120,15 @@ class SparseEngine(Component):
         units = _Units(
             WordReads(cfg), Queue(sparse_start_layout, SPARSE_JOBS, registered=False), JobFetch(cfg), RowPointers(cfg),
             Queue(item_layout, ITEMS_AHEAD), NonzeroReader(cfg), StepSequencer(cfg), PanelLoader(cfg), LeftRows(cfg, ITEMS_AHEAD),
-            RowDrain(cfg), SampleCollector(cfg), ResultWriter(cfg))
-        for name in ("reads", "drain", "samples", "writer"):
+            RowDrain(cfg), SumScaler(cfg), SampleCollector(cfg), ResultWriter(cfg))
+        for name in ("reads", "drain", "scaler", "samples", "writer"):
             m.submodules[name] = getattr(units, name)
         for name in ("starts", "jobs", "pointers", "items", "elements", "steps", "loader", "left"):
             m.submodules[name] = ResetInserter(ends)(getattr(units, name))
         for source, sink in ((units.starts.o, units.jobs.i), (units.jobs.o, units.pointers.i), (units.pointers.o, units.items.i),
                              (units.pointers.o_extent, units.elements.i), (units.items.o, units.steps.i),
-                             (units.elements.o, units.steps.i_vector), (units.steps.o_row, units.drain.i), (units.drain.o, units.writer.i),
+                             (units.elements.o, units.steps.i_vector), (units.steps.o_row, units.drain.i), (units.drain.o, units.scaler.i),
+                             (units.scaler.o, units.writer.i), (units.scaler.o_piece, units.writer.i_piece),
                              (units.pointers.o_left, units.left.i), (units.steps.o_sample, units.samples.i),
                              (units.samples.o, units.writer.i_word)):
             link(m, source, sink)
@@ -148,7 +151,7 @@ class SparseEngine(Component):
         steps, left, samples, port = units.steps, units.left, units.samples, self.samples
         m.d.comb += [
             steps.left.eq(left.present), steps.half.eq(left.half), left.release.eq(steps.release), steps.released.eq(units.writer.released),
-            steps.rows_busy.eq(units.drain.busy), steps.samples_busy.eq(samples.busy), samples.total.eq(port.total), samples.flush.eq(ends),
+            steps.rows_busy.eq(units.drain.busy | units.scaler.busy), steps.samples_busy.eq(samples.busy), samples.total.eq(port.total), samples.flush.eq(ends),
             *(getattr(port, name).eq(getattr(steps.samples, name)) for name in ("active", "word", "unsigned", "unsigned_operand")),
             port.write.eq(units.loader.write_operand), port.write_word.eq(units.loader.write_word),
         ]
@@ -170,12 +173,13 @@ class SparseEngine(Component):
         ]
 
     def _registers(self, m, units):
-        """Reads of sums, and writes of the panel: a factor word is written in the part of ``write_parts``."""
-        port, sums, loader = self.registers, units.drain.sums, units.loader
+        """Reads of sums, and writes of the panel: a factor word is written in the part of ``write_parts``. Scales go to their unit."""
+        port, sums, loader, scaler = self.registers, units.drain.sums, units.loader, units.scaler
         m.d.comb += [
             port.read.eq(sums.read), port.read_taps.eq(sums.read), port.read_number.eq(sums.number), port.read_group.eq(sums.group),
             port.write_factor.eq(loader.write), port.write_word.eq(loader.write_word), port.write_parts.eq(loader.write_parts),
-            port.write_lanes.eq(loader.write_lanes),
+            port.write_lanes.eq(loader.write_lanes), scaler.write.eq(loader.write_scale), scaler.write_row.eq(loader.scale_row),
+            scaler.write_lanes.eq(loader.write_lanes), *(inner.eq(word) for inner, word in zip(scaler.data, loader.data, strict=True)),
         ]
         for inner, outer in zip(sums.sums, port.read_sums, strict=True):
             m.d.comb += [value.eq(read) for value, read in zip(inner, outer, strict=True)]
@@ -189,7 +193,7 @@ class SparseEngine(Component):
         m.d.comb += [
             run.job.ready.eq((left != SPARSE_JOBS) & ~ends & ~self.stop), taken.eq(run.job.valid & run.job.ready),
             starts.i.valid.eq(taken), starts.i.payload.eq(run.job.payload),
-            over.eq(ends & units.reads.idle & ~units.drain.busy & ~units.samples.busy & ~units.writer.busy & ~step),
+            over.eq(ends & units.reads.idle & ~units.drain.busy & ~units.scaler.busy & ~units.samples.busy & ~units.writer.busy & ~step),
             self.busy.eq(left != 0),
             self.events.sparse_steps.eq(step), self.events.sparse_halves.eq(steps.halves), self.events.sparse_loads.eq(loader.write),
             self.events.sparse_waits.eq(self.busy & ~step & ~loader.write),

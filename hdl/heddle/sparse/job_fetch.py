@@ -6,9 +6,10 @@ from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES, ROW_BYTES
+from ..datapath.layouts import OPERAND_BITS
 from ..interfaces.front_end import sparse_start_layout
 from ..isa.error_codes import ErrorCode
-from ..isa.sparse_job import JOB_ALIGNMENT, JOB_BYTES, POINTER_BYTES, SparseKind, sparse_job_layout
+from ..isa.sparse_job import JOB_ALIGNMENT, JOB_BYTES, POINTER_BYTES, SCALE_ROWS, PanelTarget, SparseKind, sparse_job_layout
 from ..parameters.sparse import OPERAND_WORDS, SparseParameters
 from .layouts import checked_job_layout, word_request_layout
 
@@ -115,7 +116,14 @@ class JobFetch(Component):
         wrong, end = Signal(), Signal(32)
         m.d.comb += end.eq(job.values + (job.rows << exact_log2(size)))
         with m.If(job.kind == SparseKind.PANEL):
-            m.d.comb += wrong.eq((job.panel_rows + job.rows > cfg.sparse_rows) | (job.values % min(ROW_BYTES, size) != 0))
+            limit = Signal(range(cfg.sparse_rows + 1))
+            m.d.comb += limit.eq(cfg.sparse_rows)
+            with m.If(job.target == PanelTarget.WEIGHTS):
+                m.d.comb += limit.eq(cfg.numbers_per_word << OPERAND_BITS)
+            with m.If(job.target == PanelTarget.SCALES):
+                m.d.comb += limit.eq(SCALE_ROWS)
+            m.d.comb += wrong.eq((job.panel_rows + job.rows > limit) | (job.values % min(ROW_BYTES, size) != 0)
+                                 | (job.target.as_value() == len(PanelTarget)))
             with m.If(end > cfg.shared_bytes):
                 m.d.sync += [code.eq(ErrorCode.OUT_OF_RANGE), operand.eq(Mux(job.values >= cfg.shared_bytes, job.values, cfg.shared_bytes))]
         with m.Else():

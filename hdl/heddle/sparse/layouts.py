@@ -7,11 +7,11 @@ from amaranth.lib.wiring import In, Out, Signature
 from ..constants import BANK_BYTES
 from ..interfaces.layouts import PC_BITS, RegisterPort
 from ..isa.error_codes import ErrorCode
-from ..isa.sparse_job import ELEMENTS_OF_WORD, SUM_BYTES, sparse_job_layout
+from ..isa.sparse_job import ELEMENTS_OF_WORD, SUM_BYTES, PanelTarget, sparse_job_layout
 
-__all__ = ["BLOCK_BITS", "COUNT_BITS", "ROWS_INSIDE", "SAMPLES_INSIDE", "SUMS_BITS", "SUMS_OF_WORD", "WORD_BITS", "Client", "ItemKind",
+__all__ = ["BLOCK_BITS", "COUNT_BITS", "PIECE_BITS", "ROWS_INSIDE", "SAMPLES_INSIDE", "SUMS_BITS", "SUMS_OF_WORD", "WORD_BITS", "Client", "ItemKind",
            "PanelPort", "SparseRegisterPort", "WordAnswerPort", "checked_job_layout", "drain_entry_layout", "element_layout",
-           "extent_layout", "item_layout", "left_row_layout", "result_layout", "sample_layout", "sample_word_layout", "vector_layout",
+           "extent_layout", "item_layout", "left_row_layout", "piece_layout", "result_layout", "sample_layout", "sample_word_layout", "vector_layout",
            "word_request_layout"]
 
 WORD_BITS = 16          # bits of the number of a word of 16 bytes in shared memory
@@ -21,6 +21,7 @@ ROWS_INSIDE = 16        # rows from their first step to the read of their last s
 SAMPLES_INSIDE = 32     # elements of sampled products from the choice of their last step to the write of their sum
 SUMS_BITS = 4           # bits of the number of an accumulator
 SUMS_OF_WORD = BANK_BYTES // SUM_BYTES
+PIECE_BITS = 2          # bits of the number of 32 bytes of a row of shared memory: the scaled sums of eight PEs
 
 
 class Client(enum.Enum, shape=3):
@@ -81,13 +82,16 @@ item_layout = data.StructLayout({
     "begins": 1,                # ROW: it is the first of its job
     "ends": 1,                  # ROW: it is the last of its job
     "outside": 1,               # ROW: a part of its sums has no place in shared memory
-    "output": BLOCK_BITS,       # ROW: row of 128 bytes of its sums, with ``outside`` the first one that does not exist;
-                                # with ``samples`` the word of 16 bytes of its first sum
+    "output": BLOCK_BITS,       # ROW: row of 128 bytes of its sums, with ``scaled`` the 32 bytes of the first of its bytes, with
+                                # ``outside`` the first one that does not exist; with ``samples`` the word of 16 bytes of its first sum
     "unsigned_panel": 1,
     "samples": 1,               # ROW: of a mask
     "words": 4,                 # with ``samples``: factor words of a column of B
     "place": 2,                 # with ``samples``: place of its first sum in a word
     "unsigned_left": 1,
+    "depthwise": 1,             # ROW: the PEs have the values
+    "scaled": 1,                # ROW: sums become bytes
+    "target": PanelTarget,      # PANEL
 })
 
 # Non-zeros of a row, which is not empty, by number from the first one of the job on.
@@ -134,7 +138,8 @@ sample_word_layout = data.StructLayout({
 
 
 def PanelPort():
-    """Load of rows of B into the panel, or of a row of A into the operand rows, seen from the requester.
+    """Load of rows of 4 bytes for each PE, seen from the requester: of B into the panel, of A or weights into the operand rows, or of
+    biases and multipliers.
 
     *Ports*:
     begin : Out(1)
@@ -142,30 +147,37 @@ def PanelPort():
     word : Out(WORD_BITS)
         With ``begin``: first word of 16 bytes.
     row : Out(16)
-        With ``begin``: first row of the panel.
+        With ``begin``: first row that is written.
     rows : Out(16)
         With ``begin``: rows, at least one.
-    operand : Out(1)
-        With ``begin``: the rows go to the operand rows.
+    target : Out(PanelTarget)
+        With ``begin``: where the rows go.
     free : In(1)
         A load may begin.
     done : In(1)
         The last word is written in this cycle.
     """
-    return Signature({"begin": Out(1), "word": Out(WORD_BITS), "row": Out(16), "rows": Out(16), "operand": Out(1), "free": In(1),
+    return Signature({"begin": Out(1), "word": Out(WORD_BITS), "row": Out(16), "rows": Out(16), "target": Out(PanelTarget), "free": In(1),
                       "done": In(1)})
 
 
 def drain_entry_layout(cfg):
-    """Row whose last step is done, or with ``empty`` the end of a job without sums."""
-    return data.StructLayout({"empty": 1, "ends": 1, "sums": SUMS_BITS, "output": cfg.row_bits})
+    """Row whose last step is done, or with ``empty`` the end of a job without sums; ``output`` as in the item."""
+    return data.StructLayout({"empty": 1, "ends": 1, "scaled": 1, "sums": SUMS_BITS, "output": cfg.row_bits + PIECE_BITS})
 
 
 def result_layout(cfg):
-    """Sums of eight lanes for a row of shared memory, or with ``empty`` none; ``ends``: the last ones of a job."""
+    """Sums of eight lanes for a row of shared memory, or with ``empty`` none; ``ends``: the last ones of a job. With ``scaled`` they are
+    to become the bytes of 32 bytes of shared memory."""
     return data.StructLayout({
-        "empty": 1, "ends": 1, "output": cfg.row_bits, "data": data.ArrayLayout(8 * BANK_BYTES, cfg.thread_slots),
+        "empty": 1, "ends": 1, "scaled": 1, "group": range(cfg.thread_groups), "output": cfg.row_bits + PIECE_BITS,
+        "data": data.ArrayLayout(8 * BANK_BYTES, cfg.thread_slots),
     })
+
+
+def piece_layout(cfg):
+    """Bytes of eight lanes, four of each, for 32 bytes of shared memory; ``ends``: the last ones of a job."""
+    return data.StructLayout({"ends": 1, "output": cfg.row_bits + PIECE_BITS, "data": data.ArrayLayout(8 * BANK_BYTES, 2)})
 
 
 def SparseRegisterPort(cfg):

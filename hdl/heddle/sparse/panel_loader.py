@@ -1,4 +1,4 @@
-"""Panel loader: rows of B from shared memory to the factor register files, and rows of A to the operand rows."""
+"""Panel loader: rows of B from shared memory to the factor register files, rows of A and weights to the operand rows, and scales."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import stream
@@ -7,6 +7,7 @@ from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES
 from ..datapath.layouts import OPERAND_BITS
+from ..isa.sparse_job import SCALE_ROWS, PanelTarget
 from ..parameters.sparse import SparseParameters
 from .layouts import WORD_BITS, PanelPort, word_request_layout
 
@@ -18,7 +19,8 @@ LANE_BYTES = 4          # of a row of B
 class PanelLoader(Component):
     """Panel loader: reads rows of B and writes four bytes of each to every PE, those of eight PEs a cycle.
 
-    A row of A of a sampled product is some such rows, which go to the operand rows of the PEs instead.
+    A row of A of a sampled product is some such rows, which go to the operand rows of the PEs instead, as weights of depthwise rows do.
+    Biases, multipliers and bounds of scaled rows leave through the same registers.
 
     Parameters
     ----------
@@ -41,6 +43,10 @@ class PanelLoader(Component):
         Writes to the factor register files; registered, as all that follows.
     write_operand : Out(1)
         Writes to the operand rows.
+    write_scale : Out(1)
+        Biases, multipliers or bounds are at ``data``,
+    scale_row : Out(range(SCALE_ROWS))
+        of this row.
     write_word : Out(factor_address_bits)
         Factor word, or word of the operand rows.
     write_parts : Out(numbers_per_word)
@@ -63,7 +69,8 @@ class PanelLoader(Component):
         self.cfg = cfg = SparseParameters.of(cfg)
         super().__init__({
             "panel": In(PanelPort()), "request": Out(stream.Signature(word_request_layout)), "answered": In(1), "last": In(1),
-            "halves": In(8 * BANK_BYTES).array(2), "arrived": In(2), "write": Out(1), "write_operand": Out(1),
+            "halves": In(8 * BANK_BYTES).array(2), "arrived": In(2), "write": Out(1), "write_operand": Out(1), "write_scale": Out(1),
+            "scale_row": Out(range(SCALE_ROWS)),
             "write_word": Out(cfg.factor_address_bits), "write_parts": Out(cfg.numbers_per_word), "write_lanes": Out(cfg.threads),
             "data": Out(32).array(cfg.thread_slots),
         })
@@ -76,19 +83,21 @@ class PanelLoader(Component):
         word, left, missing = Signal(WORD_BITS), Signal(bits), Signal(bits)     # pairs to be requested; without their last answer
         rows = max(cfg.sparse_rows, cfg.numbers_per_word << OPERAND_BITS)
         place = Signal(exact_log2(rows) + exact_log2(groups))       # row of the panel, then group of PEs
-        row, ends, operand = place[exact_log2(groups):], self.answered & self.last, Signal()
+        row, ends, target = place[exact_log2(groups):], self.answered & self.last, Signal(PanelTarget)
         m.d.comb += [panel.free.eq(1), request.valid.eq(left != 0), request.payload.word.eq(word), request.payload.pair.eq(1)]
         with m.If(request.valid & request.ready):
             m.d.sync += [word.eq(word + 2), left.eq(left - 1)]
         m.d.sync += [
             missing.eq(missing - ends), place.eq(place + ends), panel.done.eq(ends & (missing == 1)),
-            self.write.eq(self.answered & ~operand), self.write_operand.eq(self.answered & operand), self.write_word.eq(row >> parts),
-            self.write_parts.eq(1 << row[:parts] if parts else 1),
+            self.write.eq(self.answered & (target == PanelTarget.PANEL)),
+            self.write_operand.eq(self.answered & (target == PanelTarget.WEIGHTS)),
+            self.write_scale.eq(self.answered & (target == PanelTarget.SCALES)), self.scale_row.eq(row),
+            self.write_word.eq(row >> parts), self.write_parts.eq(1 << row[:parts] if parts else 1),
         ]
         with m.If(panel.begin):
             pairs = panel.rows << exact_log2(groups)
             m.d.sync += [word.eq(panel.word), left.eq(pairs), missing.eq(pairs), place.eq(panel.row << exact_log2(groups)),
-                         operand.eq(panel.operand)]
+                         target.eq(panel.target)]
         slots_of_word = BANK_BYTES // LANE_BYTES
         group = place[:exact_log2(groups)]
         for lane in range(cfg.threads):

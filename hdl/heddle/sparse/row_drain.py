@@ -93,10 +93,10 @@ class RowDrain(Component):
             m.d.sync += group.eq(0)
         given = Signal(result_layout(cfg), name="given")
         m.d.comb += [
-            given.empty.eq(entry.empty), given.ends.eq(entry.ends & ends),
+            given.empty.eq(entry.empty), given.ends.eq(entry.ends & ends), given.scaled.eq(entry.scaled), given.group.eq(group),
             given.output.eq(entry.output + group),
         ]
-        head = {name: Stages(m, given[name], name)[latency] for name in ("empty", "ends", "output")}
+        head = {name: Stages(m, given[name], name)[latency] for name in ("empty", "ends", "scaled", "group", "output")}
         m.d.comb += [
             results.i.valid.eq(Stages(m, issues, "issues", reset=True)[latency]),
             *(results.i.payload[name].eq(value) for name, value in head.items()),

@@ -5,7 +5,7 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
-from ..constants import BANK_BYTES
+from ..constants import BANK_BYTES, ROW_BYTES
 from ..isa.error_codes import ErrorCode
 from ..isa.sparse_job import ELEMENTS_OF_WORD, POINTER_BYTES, SparseKind, sparse_job_layout
 from ..lib.stream import Queue
@@ -13,6 +13,7 @@ from ..parameters.sparse import SparseParameters
 from .layouts import (
     BLOCK_BITS,
     COUNT_BITS,
+    PIECE_BITS,
     SUMS_OF_WORD,
     WORD_BITS,
     ItemKind,
@@ -146,12 +147,13 @@ class RowPointers(Component):
         opened, filled = Signal(), Signal()             # the first pointer is known; a row with non-zeros has passed
         before, number = Signal(POINTER_BITS), Signal(16)
         block, blocks = Signal(BLOCK_BITS), self.cfg.threads // self.cfg.thread_slots
-        rows, faulty, falls, some = self.cfg.shared_rows, Signal(), Signal(), Signal()
+        rows, faulty, falls, some = Signal(BLOCK_BITS), Signal(), Signal(), Signal()     # ``rows``: unit behind the last of shared memory
         sum_word = Signal(BLOCK_BITS)                   # of the first sum of a row of a mask
         count, offsets = Signal(POINTER_BITS), [Signal(POINTER_BITS, name=f"offset_{number}") for number in range(2)]
         samples = job.kind == SparseKind.SAMPLES
         lost, left_operand = self._left(m, opened)
         m.d.comb += [
+            rows.eq(Mux(job.scaled, self.cfg.shared_rows << PIECE_BITS, self.cfg.shared_rows)),
             falls.eq(value < Mux(opened, before, job.first)), faulty.eq(gone | falls | (lost & opened & (value != before))),
             some.eq(opened & ~faulty & (value != before)),
             count.eq(value - before), *(offset.eq(each - job.first) for offset, each in zip(offsets, (before, value))),
@@ -164,11 +166,11 @@ class RowPointers(Component):
             item.outside.eq(~samples & (block + blocks > rows)),
             item.output.eq(Mux(samples, sum_word, Mux((block < rows) & item.outside, rows, block))),
             item.unsigned_panel.eq(job.unsigned_panel), item.samples.eq(samples), item.words.eq(job.words),
-            item.unsigned_left.eq(job.unsigned_left), sum_word.eq(job.output // BANK_BYTES + offsets[0] // SUMS_OF_WORD),
+            item.unsigned_left.eq(job.unsigned_left), item.depthwise.eq(~samples & job.depthwise), item.scaled.eq(job.scaled), sum_word.eq(job.output // BANK_BYTES + offsets[0] // SUMS_OF_WORD),
             item.place.eq(offsets[0] % SUMS_OF_WORD),
             extent.begins.eq(~filled), extent.first.eq(offsets[0]), extent.last.eq(offsets[1] - 1),
             extent.indices.eq(job.indices // BANK_BYTES), extent.values.eq(job.values // BANK_BYTES), extent.wide.eq(job.wide_values),
-            extent.unsigned.eq(job.unsigned_values), extent.pattern.eq(samples & job.pattern),
+            extent.unsigned.eq(job.unsigned_values), extent.pattern.eq(Mux(samples, job.pattern, job.depthwise)),
             self.o_left.valid.eq(self.o_extent.valid & self.o_extent.ready & samples),
             self.o.valid.eq(pointer.valid & ~self._dead & (opened | faulty) & (~some | self.o_extent.ready)),
             self.o_extent.valid.eq(pointer.valid & ~self._dead & some & self.o.ready),
@@ -181,7 +183,7 @@ class RowPointers(Component):
                 item.panel_rows.eq(given.job.panel_rows), item.operand.eq(given.operand), item.kind.eq(ItemKind.FAULT),
             ]
             with m.If(given.code == ErrorCode.NONE):
-                m.d.comb += [item.kind.eq(ItemKind.PANEL), item.operand.eq(given.job.values // BANK_BYTES)]
+                m.d.comb += [item.kind.eq(ItemKind.PANEL), item.operand.eq(given.job.values // BANK_BYTES), item.target.eq(given.job.target)]
         with m.If(self.o.valid & self.o.ready & (item.kind == ItemKind.FAULT)):
             m.d.sync += self._dead.eq(1)
         with m.If(pointer.valid & pointer.ready):
@@ -191,7 +193,11 @@ class RowPointers(Component):
                 with m.If(item.ends):
                     m.d.sync += self._active.eq(0)
         with m.If(self._begin):
-            m.d.sync += [opened.eq(0), filled.eq(0), number.eq(0), block.eq(self.i.payload.job.output >> exact_log2(128))]
+            begun, unit = self.i.payload.job, exact_log2(ROW_BYTES)
+            m.d.sync += [
+                opened.eq(0), filled.eq(0), number.eq(0),
+                block.eq(Mux(begun.scaled, begun.output >> unit - PIECE_BITS, begun.output >> unit)),
+            ]
 
     def _left(self, m, opened):
         """Rows of A. Returns whether the next one is outside of shared memory, and its first byte that is."""

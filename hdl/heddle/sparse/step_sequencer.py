@@ -1,15 +1,15 @@
 """Step sequencer: steps of the PEs for the rows of sparse matrices."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out, flipped
 from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES
-from ..datapath.layouts import SamplePort, SparseReadPort
+from ..datapath.layouts import OPERAND_BITS, SamplePort, SparseReadPort
 from ..interfaces.layouts import ErrorStream
 from ..isa.error_codes import ErrorCode
-from ..isa.sparse_job import SUM_BYTES
+from ..isa.sparse_job import SUM_BYTES, PanelTarget
 from ..lib.stream import link
 from ..parameters.sparse import SparseParameters
 from ..rnn.layouts import EngineStepPort
@@ -32,11 +32,12 @@ __all__ = ["StepSequencer"]
 
 CAT_FOUR = 2        # log2 of the sums of a PE
 
-# Step before its checks. ``count``: non-zeros; ``last``: of its row; ``halves``: there is room for a second one. Of a sampled product:
-# number of the step of its element, whether it is the last one, and place of the sum, counted in sums.
+# Step before its checks. ``count``: non-zeros; ``last``: of its row; ``halves``: there is room for a second one; ``weights``: number of
+# the step of its row. Of a sampled product: number of the step of its element, whether it is the last one, and place of the sum, counted
+# in sums.
 chosen_layout = data.StructLayout({
     "count": 2, "first": 1, "last": 1, "halves": 1, "sums": SUMS_BITS, "fault": 2, "elements": data.ArrayLayout(element_layout, 2),
-    "step": 3, "final": 1, "sum": BLOCK_BITS + 2, "half": 1, "item": item_layout,
+    "step": 3, "final": 1, "sum": BLOCK_BITS + 2, "half": 1, "weights": OPERAND_BITS, "item": item_layout,
 })
 
 
@@ -45,6 +46,7 @@ class StepSequencer(Component):
 
     A step is chosen in one cycle and checked in the next one. Row n of the engine, counted modulo 16, has its sums in accumulators n. A row
     without non-zeros has a step with zeros. At most ``ROWS_INSIDE`` (16) rows are between their first step and the read of their sums.
+    Step n of a depthwise row multiplies with word n modulo 16 of the operand rows, where PEs have weights of their own.
 
     Of a sampled product an element takes ``words`` steps, on the factor words of its column, with the row of A that the PEs hold. A row
     without elements takes a cycle and no step. Steps of rows and panels, and those of sampled products, wait until all sums of the other
@@ -72,7 +74,7 @@ class StepSequencer(Component):
     drained : In(1)
         The sums of the oldest row are read.
     samples : Out(SamplePort(cfg))
-        Steps of sampled products; registered. ``write`` and ``write_word`` are 0, and ``total`` is not used.
+        Operand rows of sampled products and depthwise rows; registered. ``write`` and ``write_word`` are 0, and ``total`` is not used.
     o_sample : Out(stream.Signature(sample_layout, always_ready=True))
         Steps of sampled products, and ends of their jobs without one, in the cycle of the step; registered.
     left : In(1)
@@ -130,6 +132,7 @@ class StepSequencer(Component):
         link(m, flipped(self.i_vector), window.i)
         item, pairs = self.i.payload, self.cfg.sparse_pairs
         first, left, remaining = Signal(init=1), Signal.like(item.count), Signal.like(item.count)    # non-zeros of the row
+        weights = Signal(OPERAND_BITS)
         inside, sums = Signal(range(ROWS_INSIDE + 1)), Signal(SUMS_BITS)
         fires, last, ready, count = Signal(), Signal(), Signal(), Signal(2)
         row = self.i.valid & (item.kind == ItemKind.ROW) & (item.samples == self._mode)
@@ -152,10 +155,10 @@ class StepSequencer(Component):
             chosen.first.eq(first), chosen.last.eq(last), chosen.sums.eq(sums),
             chosen.halves.eq((count == 1) & (pairs > 1) & ~item.samples),
             chosen.fault.eq(window.fault), *(kept.eq(value) for kept, value in zip(chosen.elements, window.o)), chosen.item.eq(item),
-            inside.eq(inside + (fires & first & ~item.samples) - self.drained), chosen.half.eq(self.half),
+            inside.eq(inside + (fires & first & ~item.samples) - self.drained), chosen.half.eq(self.half), chosen.weights.eq(weights),
         ]
         with m.If(fires):
-            m.d.sync += [first.eq(last), left.eq(remaining - Mux(final, count, 0)), sums.eq(sums + last)]
+            m.d.sync += [first.eq(last), left.eq(remaining - Mux(final, count, 0)), sums.eq(sums + last), weights.eq(Mux(last, 0, weights + 1))]
 
     def _elements(self, m, fires, count, first):
         """Steps of the elements of sampled products. Returns whether the step is the last one of its element, as each of a row is, and
@@ -178,12 +181,14 @@ class StepSequencer(Component):
         return final, inside != SAMPLES_INSIDE
 
     def _panel(self, m):
-        """Hands a panel to its loader."""
+        """Hands a panel to its loader; biases and multipliers when all sums before have left."""
         item, panel, loads = self.i.payload, self.panel, Signal()
         waits = self.i.valid & (item.kind == ItemKind.PANEL)
         m.d.comb += [
-            panel.begin.eq(waits & ~loads & ~self._valid & ~self._failed & ~self._mode & panel.free),
-            panel.word.eq(item.operand), panel.row.eq(item.panel_rows), panel.rows.eq(item.number), self._item_ends.eq(panel.done),
+            panel.begin.eq(waits & ~loads & ~self._valid & ~self._failed & ~self._mode & panel.free
+                           & ~((item.target == PanelTarget.SCALES) & self.rows_busy)),
+            panel.word.eq(item.operand), panel.row.eq(item.panel_rows), panel.rows.eq(item.number), panel.target.eq(item.target),
+            self._item_ends.eq(panel.done),
         ]
         with m.If(panel.begin):
             m.d.sync += loads.eq(1)
@@ -217,7 +222,7 @@ class StepSequencer(Component):
         with m.Elif(item.samples):
             m.d.sync += [report.payload.code.eq(outside), report.payload.operand.eq(chosen.sum[2:] << exact_log2(BANK_BYTES))]
         with m.Else():
-            m.d.sync += [report.payload.code.eq(outside), report.payload.operand.eq(item.output << 7)]
+            m.d.sync += [report.payload.code.eq(outside), report.payload.operand.eq(Mux(item.scaled, item.output << 5, item.output << 7))]
         return error
 
     def _step(self, m, error):
@@ -228,6 +233,7 @@ class StepSequencer(Component):
         places = [Signal(range(cfg.sparse_rows), name=f"panel_row_{number}") for number in range(2)]
         elements = [Signal.like(self.pe.word[0], name=f"element_{number}", reset_less=True) for number in range(cfg.sparse_pairs)]
         ends, halves, column = Signal(), Signal(), Signal.like(step.factor_word)
+        sampled = Signal(reset_less=True)
         self._sample(m, fires)
         # A reset may end the work, but not the step that is in the PEs: its elements come one cycle later.
         take, words = Signal(reset_less=True), [Signal.like(element, name=f"word_{number}") for number, element in enumerate(elements)]
@@ -236,8 +242,8 @@ class StepSequencer(Component):
             fires.eq(self._valid & ~self._failed & ~error),
             column.eq(first.index * item.words + chosen.step),
             places[0].eq(Mux(chosen.count == 0, 0, first.index)), places[1].eq(Mux(chosen.count[1], second.index, places[0])),
-            reads.active.eq(step.step & ~self.samples.active), self.halves.eq(step.step & halves),
-            self.o_row.valid.eq((step.step & ends & ~self.samples.active) | row.empty),
+            reads.active.eq(step.step & ~sampled), self.halves.eq(step.step & halves),
+            self.o_row.valid.eq((step.step & ends & ~sampled) | row.empty),
             self.pe.take.eq(take), *(word.eq(value) for word, value in zip(self.pe.word, words)),
         ]
         m.d.sync += [
@@ -245,9 +251,9 @@ class StepSequencer(Component):
             step.zero.eq(chosen.first), step.cat.eq(Mux(item.samples, 0, CAT_FOUR)),
             step.factor_word.eq(Mux(item.samples, column, places[0] >> parts)), reads.first_part.eq(places[0]),
             reads.second_word.eq(places[1] >> parts), reads.second_part.eq(places[1]),
-            reads.unsigned.eq(item.unsigned_panel),
+            reads.unsigned.eq(item.unsigned_panel), sampled.eq(item.samples),
             ends.eq(chosen.last), halves.eq(chosen.halves), row.sums.eq(chosen.sums), row.output.eq(item.output),
-            row.ends.eq(item.ends), row.empty.eq(self.panel.done),
+            row.ends.eq(item.ends), row.scaled.eq(item.scaled), row.empty.eq(self.panel.done),
             take.eq(step.step), *(word.eq(element) for word, element in zip(words, elements)),
             elements[0].eq(Mux(chosen.count == 0, 0, first.value)),
         ]
@@ -257,10 +263,13 @@ class StepSequencer(Component):
             m.d.sync += elements[1].eq(Mux(chosen.count[1], second.value, 0))
 
     def _sample(self, m, fires):
-        """The step as one of a sampled product."""
+        """The step as one of a sampled product, or of a depthwise row."""
         chosen, item, samples, entry = self._chosen, self._chosen.item, self.samples, self.o_sample.payload
+        present = Cat(chosen.count != 0, chosen.count[1])       # non-zeros, whose multipliers have weights of their own
+        own = Cat(*(bit for bit in present[:self.cfg.sparse_pairs]), Const(0, self.cfg.numbers_per_word - self.cfg.sparse_pairs))
         m.d.sync += [
-            samples.active.eq(item.samples), samples.word.eq(Cat(chosen.step, chosen.half)),
+            samples.active.eq(Mux(item.samples, (1 << self.cfg.numbers_per_word) - 1, Mux(item.depthwise, own, 0))),
+            samples.word.eq(Mux(item.depthwise, chosen.weights, Cat(chosen.step, chosen.half))),
             samples.unsigned.eq(item.unsigned_panel), samples.unsigned_operand.eq(item.unsigned_left),
             self.o_sample.valid.eq(fires & item.samples & ((chosen.count != 0) | item.ends)),
             entry.empty.eq(chosen.count == 0), entry.begins.eq(chosen.step == 0), entry.final.eq(chosen.final & (chosen.count != 0)),

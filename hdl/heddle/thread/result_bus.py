@@ -5,9 +5,9 @@ from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out, Signature
 
 from ..isa.encoding import AluFunction, output_bounds_layout
+from ..lib.multiplier import MULTIPLIER_LATENCY, Multiplier
 from ..lib.onehot import select_one_hot
 from ..parameters.thread import ThreadParameters
-from .multiplier import MULTIPLIER_LATENCY, Multiplier
 
 __all__ = ["LateOperationPort", "LateResultPort", "LateStatusPort", "LateUsePort", "MultiplierOperandPort", "ResultBus", "bus_step_layout"]
 

@@ -18,10 +18,12 @@ from ..golden.requantise import Requantise
 from ..kernels.compiled_convolution import CompiledConvolutionProblem
 from ..kernels.convolution import ConvolutionKernel
 from ..kernels.convolution_methods import expectations, fastest_method, only_compiled
+from ..kernels.kept import remembered
 from ..kernels.parts.convolution_shape import ConvolutionShape
 from ..kernels.planner import plan
 from ..kernels.problem import ConvolutionProblem, Elements, Operands
 from .compiled_convolution import compiled_convolution
+from .depthwise import depthwise_convolution
 from .device_array import DeviceArray
 from .execution import execute
 from .gathered_convolution import gathered_convolution
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["METHODS", "convolve"]
 
-METHODS = ("auto", "compiled", "gather", "im2col")
+METHODS = ("auto", "compiled", "depthwise", "gather", "im2col")
 
 
 def _geometry(x: np.ndarray, w: np.ndarray, layout: ImageLayout, pads: Pads, strides: int | Sequence[int],
@@ -97,11 +99,12 @@ def convolve(device: Host, x: ArrayLike | DeviceArray, w: ArrayLike, *, strides:
     output = bias is not None or zero_point != 0 or requantise is not None or w.dtype.itemsize > 1
     if output and method in ("gather", "im2col"):
         raise UsageError(only_compiled(method))
-    if method == "auto" and output:
-        method = "compiled"
-    if method == "auto":        # im2col says why none can do it
-        layer = CompiledConvolutionProblem(geometry, image_layout, 0, Elements.of(x, w))
-        method = fastest_method(expectations(device.cfg, layer)) or "im2col"
+    if method == "depthwise" and w.dtype.itemsize > 1:
+        raise UsageError("w minus w_zero_point must fit int8 or uint8 for method \"depthwise\"")
+    if method == "auto":
+        method = _fastest(device, geometry, image_layout, x, w, zero_point, bias, requantise) or ("compiled" if output else "im2col")
+    if method == "depthwise":
+        return depthwise_convolution(device, x if there is None else there, w, geometry, image_layout, zero_point, bias, requantise, keep)
     if method == "compiled":
         return compiled_convolution(device, x if there is None else there, w, geometry, image_layout, zero_point, bias, requantise, keep)
     if there is not None:
@@ -114,6 +117,18 @@ def convolve(device: Host, x: ArrayLike | DeviceArray, w: ArrayLike, *, strides:
     runs = [_run(device, shape, *operands) for operands in zip(np.split(last, group, axis=-1), np.split(filters, group))]
     y, stats = np.concatenate([y for y, _ in runs], axis=-1), reduce(add, (stats for _, stats in runs))
     return image_layout.from_channels_last(y), stats
+
+
+def _fastest(device: Host, geometry: Geometry, layout: ImageLayout, x: np.ndarray, w: np.ndarray, zero_point: int,
+             bias: np.ndarray | None, requantise: Requantise | None) -> str | None:
+    """The method with the fewest expected cycles; None where none can do it: the last one says why."""
+    output = bias is not None or zero_point != 0 or requantise is not None or w.dtype.itemsize > 1
+    if output and not geometry.group == geometry.channels == geometry.outputs:
+        return None
+    elements = Elements(1, x.dtype.kind == "i", w.dtype.itemsize > 1 or w.dtype.kind == "i")
+    layer = CompiledConvolutionProblem(geometry, layout, 0, elements, zero_point, bias is not None, requantise,
+                                       addends=w.dtype.itemsize)
+    return remembered("method", device.cfg, layer, lambda: fastest_method(expectations(device.cfg, layer)))
 
 
 def _run(device: Host, shape: ConvolutionShape, x: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, Stats]:

@@ -1,27 +1,62 @@
 """Golden model of the sparse engine: executes a job on numpy arrays, with its checks [S4]."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from amaranth.lib import data
 from heddle.config import Config
 from heddle.constants import BANK_BYTES, ROW_BYTES
+from heddle.datapath.layouts import OPERAND_BITS
 from heddle.isa.error_codes import ErrorCode
 from heddle.isa.sparse_job import (
+    BIAS_ROW,
+    BOUNDS_ROW,
     ELEMENTS_OF_WORD,
     INDEX_BYTES,
     JOB_ALIGNMENT,
     JOB_BYTES,
+    MULTIPLIER_ROW,
     POINTER_BYTES,
+    SCALE_ROWS,
     SUM_BYTES,
+    PanelTarget,
     SparseKind,
+    scale_bounds_layout,
     sparse_job_layout,
 )
 from heddle.parameters.sparse import OPERAND_WORDS
 
-__all__ = ["SparseFault", "read_job", "sparse_run"]
+__all__ = ["EngineRegisters", "SparseFault", "read_job", "sparse_run"]
 
-KINDS = 4       # that the field ``kind`` can have
+KINDS, TARGETS = 4, 4       # that the fields ``kind`` and ``target`` can have
+
+
+@dataclass
+class EngineRegisters:
+    """What jobs keep in the engine and its PEs.
+
+    Attributes
+    ----------
+    factors : uint8 [threads, factor_words, dot]
+        Factor register files: the panel.
+    weights : uint8 [rows, threads, 4]
+        Operand rows; undefined after a SAMPLES job.
+    scales : uint32 [9, threads]
+        Biases, multipliers and bounds of scaled rows.
+    """
+
+    factors: np.ndarray
+    weights: np.ndarray
+    scales: np.ndarray
+
+    @classmethod
+    def of(cls, cfg: Config) -> Self:
+        """All zero, for a configuration."""
+        rows = cfg.numbers_per_word << OPERAND_BITS
+        return cls(np.zeros((cfg.threads, cfg.factor_words, cfg.dot), np.uint8), np.zeros((rows, cfg.threads, 4), np.uint8),
+                   np.zeros((SCALE_ROWS, cfg.threads), np.uint32))
 
 
 class SparseFault(Exception):
@@ -37,17 +72,17 @@ def read_job(record: np.ndarray) -> data.Const:
     return sparse_job_layout.from_bits(int.from_bytes(record.tobytes(), "little"))
 
 
-def sparse_run(cfg: Config, factors: np.ndarray, shared: np.ndarray, address: int) -> int:
+def sparse_run(cfg: Config, registers: EngineRegisters, shared: np.ndarray, address: int) -> int:
     """Execute the job at a shared address; returns the number of its non-zeros, 0 of a panel.
 
     Parameters
     ----------
     cfg : Config
         Configuration with ``sparse``.
-    factors : uint8 [threads, factor_words, dot]
-        Factor register files; a PANEL job changes them in place.
+    registers : EngineRegisters
+        A PANEL job changes them in place.
     shared : uint8
-        Shared memory; a ROWS job writes its rows of int32 sums, a SAMPLES job the sums of its elements.
+        Shared memory; a ROWS job writes its rows of int32 sums, or of bytes, a SAMPLES job the sums of its elements.
     address : int
         Address of the job in bytes.
 
@@ -62,22 +97,23 @@ def sparse_run(cfg: Config, factors: np.ndarray, shared: np.ndarray, address: in
     for word in range(address, address + JOB_BYTES, BANK_BYTES):
         _inside(shared, word, BANK_BYTES)
     job = read_job(shared[address:address + JOB_BYTES])
-    if shared[address] % KINDS >= len(SparseKind) or not _legal(cfg, job):
+    if shared[address] % KINDS >= len(SparseKind) or not _legal(cfg, job, int(shared[address + 1]) // (256 // TARGETS)):
         raise SparseFault(ErrorCode.SPARSE_JOB, address)
-    panel = factors.reshape(cfg.threads, cfg.sparse_rows, 4)
     if job.kind is SparseKind.PANEL:
-        _load(cfg, panel, shared, job)
+        _load(cfg, registers, shared, job)
         return 0
     if job.kind is SparseKind.SAMPLES:
-        return _samples(cfg, factors, shared, job)
-    return _rows(cfg, panel, shared, job)
+        return _samples(cfg, registers.factors, shared, job)
+    return _rows(cfg, registers, shared, job)
 
 
-def _legal(cfg: Config, job: data.Const) -> bool:
+def _legal(cfg: Config, job: data.Const, target: int) -> bool:
     if job.rows == 0:
         return False
     if job.kind is SparseKind.PANEL:
-        return job.panel_rows + job.rows <= cfg.sparse_rows and job.values % min(ROW_BYTES, cfg.sparse_columns) == 0
+        limits = {PanelTarget.PANEL.value: cfg.sparse_rows, PanelTarget.WEIGHTS.value: cfg.numbers_per_word << OPERAND_BITS,
+                  PanelTarget.SCALES.value: SCALE_ROWS}
+        return job.panel_rows + job.rows <= limits.get(target, 0) and job.values % min(ROW_BYTES, cfg.sparse_columns) == 0
     if (job.first % BANK_BYTES or job.pointers % POINTER_BYTES or job.indices % BANK_BYTES or job.values % BANK_BYTES
             or not job.panel_rows):
         return False
@@ -92,27 +128,59 @@ def _inside(shared: np.ndarray, address: int, size: int) -> None:
         raise SparseFault(ErrorCode.OUT_OF_RANGE, address)
 
 
-def _load(cfg: Config, panel: np.ndarray, shared: np.ndarray, job: data.Const) -> None:
+def _load(cfg: Config, registers: EngineRegisters, shared: np.ndarray, job: data.Const) -> None:
     size = cfg.sparse_columns
     if job.values + job.rows * size > len(shared):
         raise SparseFault(ErrorCode.OUT_OF_RANGE, max(job.values, len(shared)))
     rows = shared[job.values:job.values + job.rows * size].reshape(job.rows, cfg.threads, 4)
-    panel[:, job.panel_rows:job.panel_rows + job.rows] = rows.transpose(1, 0, 2)
+    place = slice(job.panel_rows, job.panel_rows + job.rows)
+    if job.target is PanelTarget.PANEL:
+        registers.factors.reshape(cfg.threads, cfg.sparse_rows, 4)[:, place] = rows.transpose(1, 0, 2)
+    elif job.target is PanelTarget.WEIGHTS:
+        registers.weights[place] = rows
+    else:
+        registers.scales[place] = rows.copy().view("<u4")[:, :, 0]
 
 
-def _rows(cfg: Config, panel: np.ndarray, shared: np.ndarray, job: data.Const) -> int:
-    kind = np.uint8 if job.unsigned_panel else np.int8
-    columns = panel.view(kind).astype(np.int64).transpose(1, 0, 2).reshape(cfg.sparse_rows, cfg.sparse_columns)
-    count = 0
+def _rows(cfg: Config, registers: EngineRegisters, shared: np.ndarray, job: data.Const) -> int:
+    panel = registers.factors.reshape(cfg.threads, cfg.sparse_rows, 4).view(np.uint8 if job.unsigned_panel else np.int8)
+    columns = panel.astype(np.int64).transpose(1, 0, 2).reshape(cfg.sparse_rows, cfg.sparse_columns)
+    size = cfg.sparse_columns * (1 if job.scaled else SUM_BYTES)
+    piece, count = ROW_BYTES // (SUM_BYTES if job.scaled else 1), 0
     for row, begin, end in _extents(shared, job):
         indices, values = _elements(shared, job, begin, end, row, job.panel_rows)
-        sums = (values @ columns[indices]).astype(np.int64) if len(indices) else np.zeros(cfg.sparse_columns, np.int64)
-        start = job.output + row * 4 * cfg.sparse_columns
-        for part in range(0, 4 * cfg.sparse_columns, ROW_BYTES):
-            _inside(shared, start + part, ROW_BYTES)
-        shared[start:start + 4 * cfg.sparse_columns] = (sums & 0xFFFFFFFF).astype("<u4").view(np.uint8)
+        factors = _weights(cfg, registers, job, len(indices)) if job.depthwise else values[:, None]
+        sums = (factors * columns[indices]).sum(axis=0, dtype=np.int64)
+        start = job.output + row * size
+        for part in range(0, size, piece):
+            _inside(shared, start + part, piece)
+        shared[start:start + size] = _scaled(registers, sums) if job.scaled else (sums & 0xFFFFFFFF).astype("<u4").view(np.uint8)
         count += end - begin
     return count
+
+
+def _weights(cfg: Config, registers: EngineRegisters, job: data.Const, count: int) -> np.ndarray:
+    """Weights of the columns for each of ``count`` elements of a row, int64 [count, columns]."""
+    element, pairs = np.arange(count), cfg.sparse_pairs
+    rows = (element // pairs % (1 << OPERAND_BITS)) * cfg.numbers_per_word + element % pairs
+    weights = registers.weights[rows].view(np.uint8 if job.unsigned_left else np.int8)
+    return weights.reshape(count, cfg.sparse_columns).astype(np.int64)
+
+
+def _scaled(registers: EngineRegisters, sums: np.ndarray) -> np.ndarray:
+    """Bytes of the sums of a row, uint8."""
+    def columns(first: int) -> np.ndarray:
+        return registers.scales[first:first + 4].T.ravel().view(np.int32).astype(np.int64)
+
+    bounds = scale_bounds_layout.from_bits(int(registers.scales[BOUNDS_ROW, 0]))
+    kind = np.uint8 if bounds.unsigned else np.int8
+    zero_point, minimum, maximum = (int(np.uint8(value).view(kind)) for value in (bounds.zero_point, bounds.minimum, bounds.maximum))
+    biased = ((sums + columns(BIAS_ROW)) & 0xFFFFFFFF).astype(np.uint32).view(np.int32).astype(np.int64)
+    upper = biased * columns(MULTIPLIER_ROW) >> 32
+    rounded = (2 * upper >> bounds.shift) + 1 >> 1
+    # The maximum comes first: it is the result where the minimum is above it.
+    total = rounded + zero_point
+    return np.where(total > maximum, maximum, np.maximum(total, minimum)).astype(np.int64).astype(np.uint8)
 
 
 def _extents(shared: np.ndarray, job: data.Const) -> Iterator[tuple[int, int, int]]:
@@ -135,21 +203,22 @@ def _pointer(shared: np.ndarray, job: data.Const, number: int) -> int:
 
 
 def _elements(shared: np.ndarray, job: data.Const, begin: int, end: int, row: int, limit: int) -> tuple[np.ndarray, np.ndarray]:
-    """Indices and values of a row, int64; every word of 16 bytes is inside, and every index below ``limit``."""
+    """Indices and values of a row, int64, of a depthwise one no values; every word of 16 bytes is inside, and every index below ``limit``.
+    """
     if end == begin:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     width, kind = _value_format(job)
+    read = ((job.indices, INDEX_BYTES, "<u2"), *([] if job.depthwise else [(job.values, width, kind)]))
     for group in range((begin - job.first) // ELEMENTS_OF_WORD, (end - 1 - job.first) // ELEMENTS_OF_WORD + 1):
-        for place in (job.indices + group * ELEMENTS_OF_WORD * INDEX_BYTES, job.values + group * ELEMENTS_OF_WORD * width):
-            _inside(shared, place // BANK_BYTES * BANK_BYTES, BANK_BYTES)
+        for base, size, _ in read:
+            _inside(shared, (base + group * ELEMENTS_OF_WORD * size) // BANK_BYTES * BANK_BYTES, BANK_BYTES)
         own = slice(max(begin - job.first, group * ELEMENTS_OF_WORD), min(end - job.first, (group + 1) * ELEMENTS_OF_WORD))
         indices = shared[job.indices + own.start * INDEX_BYTES:job.indices + own.stop * INDEX_BYTES].view("<u2")
         if (wrong := indices[indices >= limit]).size:
             raise SparseFault(ErrorCode.SPARSE_INDEX, row << 16 | int(wrong[0]))
     places = slice(begin - job.first, end - job.first)
-    indices, values = (shared[base + places.start * size:base + places.stop * size].view(form).astype(np.int64)
-                       for base, size, form in ((job.indices, INDEX_BYTES, "<u2"), (job.values, width, kind)))
-    return indices, values
+    found = [shared[base + places.start * size:base + places.stop * size].view(form).astype(np.int64) for base, size, form in read]
+    return found[0], found[-1]
 
 
 def _value_format(job: data.Const) -> tuple[int, str]:

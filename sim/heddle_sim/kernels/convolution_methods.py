@@ -11,6 +11,7 @@ from heddle.errors import UsageError
 from .compiled_groups import expected_cycles, merged_groups, runs_of
 from .compiled_plan import CompiledConvolutionProblem
 from .convolution import ConvolutionKernel
+from .depthwise import DepthwiseKernel, DepthwiseProblem
 from .gathered_convolution import GatheredConvolutionKernel, GatheredConvolutionProblem
 from .parts.convolution_shape import ConvolutionShape
 from .parts.fitting import Unfit
@@ -25,14 +26,14 @@ class Expectation(NamedTuple):
 
     cycles: int = 0
     runs: int = 0
-    problem: CompiledConvolutionProblem | GatheredConvolutionProblem | ConvolutionProblem | None = None
+    problem: CompiledConvolutionProblem | GatheredConvolutionProblem | DepthwiseProblem | ConvolutionProblem | None = None
     why_not: str = ""
 
 
 def expectations(cfg: Config, layer: CompiledConvolutionProblem) -> dict[str, Expectation]:
     """Of each method by name, for a whole convolution: all images and groups of the geometry of ``layer``."""
     found = {}
-    for name, method in (("compiled", _compiled), ("gather", _gathered), ("im2col", _im2col)):
+    for name, method in (("compiled", _compiled), ("depthwise", _depthwise), ("gather", _gathered), ("im2col", _im2col)):
         try:
             found[name] = method(cfg, layer)
         except UsageError as error:
@@ -55,12 +56,21 @@ def _compiled(cfg: Config, layer: CompiledConvolutionProblem) -> Expectation:
 
 def only_compiled(method: str) -> str:
     """Why another method cannot do a convolution with an output stage."""
-    return f"method must be \"compiled\" with bias, zero points or requantise, not \"{method}\""
+    return f"method must be \"compiled\" or \"depthwise\" with bias, zero points or requantise, not \"{method}\""
 
 
 def _check_output(layer: CompiledConvolutionProblem, method: str) -> None:
     if layer.bias or layer.zero_point or layer.requantise is not None or layer.addends > 1:
         raise UsageError(only_compiled(method))
+
+
+def _depthwise(cfg: Config, layer: CompiledConvolutionProblem) -> Expectation:
+    if layer.addends > 1:
+        raise UsageError("w must have 8 bits without its zero point for method \"depthwise\"")
+    images = layer.geometry.images
+    problem = DepthwiseProblem(layer.geometry, layer.layout, layer.elements, layer.zero_point, layer.bias, layer.requantise)
+    kernel = next(iter(DepthwiseKernel.cuts(cfg, problem)))
+    return Expectation(images * DepthwiseKernel.estimate(cfg, problem), images * len(kernel.rounds), problem)
 
 
 def _gathered(cfg: Config, layer: CompiledConvolutionProblem) -> Expectation:

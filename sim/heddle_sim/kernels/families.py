@@ -17,6 +17,7 @@ from .copies import (
     TensorPrefetch,
     TensorPrefetchKernel,
 )
+from .depthwise import DepthwiseKernel, DepthwiseProblem
 from .element_gather import ElementGatherKernel, ElementGatherProblem
 from .elementwise import SumKernel, SumProblem
 from .gather import GatherKernel, GatherProblem
@@ -48,6 +49,7 @@ FAMILIES: dict[type[Problem], list[type[Kernel]]] = {
     ConvolutionProblem: [ConvolutionKernel],
     CompiledConvolutionProblem: [CompiledConvolutionKernel],
     GatheredConvolutionProblem: [GatheredConvolutionKernel],
+    DepthwiseProblem: [DepthwiseKernel],
     PoolProblem: [PoolKernel],
     SumProblem: [SumKernel],
     EngineRun: [EngineKernel],

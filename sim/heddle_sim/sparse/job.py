@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 import numpy as np
+from amaranth.hdl import Shape
+from heddle.config import Config
 from heddle.constants import BANK_BYTES
-from heddle.isa.sparse_job import INDEX_BYTES, JOB_BYTES, POINTER_BYTES, SparseKind, sparse_job_layout
+from heddle.datapath.layouts import OPERAND_BITS
+from heddle.isa.sparse_job import (
+    BIAS_ROW,
+    BOUNDS_ROW,
+    INDEX_BYTES,
+    JOB_BYTES,
+    MULTIPLIER_ROW,
+    POINTER_BYTES,
+    SCALE_ROWS,
+    PanelTarget,
+    SparseKind,
+    scale_bounds_layout,
+    sparse_job_layout,
+)
+from numpy.typing import ArrayLike
 
 from ..isa.records import record_bytes
 from .compressed import Compressed
 
-__all__ = ["ALIGNED_ELEMENTS", "job_record", "package_bytes", "panel_record", "rows_package", "samples_bytes", "samples_package"]
+__all__ = ["ALIGNED_ELEMENTS", "job_record", "most_weights", "package_bytes", "panel_record", "rows_package", "samples_bytes",
+           "samples_package", "scale_table", "weight_rows"]
 
 ALIGNED_ELEMENTS = 16       # elements whose values fill a word of shared memory: a package begins at a multiple of them
 
@@ -19,26 +36,57 @@ def job_record(**fields: int) -> np.ndarray:
     return np.frombuffer(record_bytes(sparse_job_layout, **{name: int(value) for name, value in fields.items()}), np.uint8)
 
 
-def panel_record(first: int, rows: int, address: int) -> np.ndarray:
-    """Record of a job that loads ``rows`` rows of B at a shared address into the panel, from its row ``first`` on."""
-    return job_record(kind=SparseKind.PANEL.value, rows=rows, panel_rows=first, values=address)
+def panel_record(first: int, rows: int, address: int, target: PanelTarget = PanelTarget.PANEL) -> np.ndarray:
+    """Record of a job that loads ``rows`` rows at a shared address into the panel, or another target, from its row ``first`` on."""
+    return job_record(kind=SparseKind.PANEL.value, rows=rows, panel_rows=first, values=address, target=target.value)
+
+
+def weight_rows(cfg: Config, count: int) -> np.ndarray:
+    """Rows of the weights of depthwise rows that belong to their elements 0 to ``count`` - 1; at most ``most_weights(cfg)``."""
+    element = np.arange(count)
+    return element // cfg.sparse_pairs * cfg.numbers_per_word + element % cfg.sparse_pairs
+
+
+def most_weights(cfg: Config) -> int:
+    """Elements of a depthwise row that have weights of their own."""
+    return cfg.sparse_pairs << OPERAND_BITS
+
+
+def scale_table(cfg: Config, bias: ArrayLike, multiplier: ArrayLike, **bounds: int) -> np.ndarray:
+    """Rows of a job that loads the scales of scaled rows, uint8 [9, 4 * threads].
+
+    Parameters
+    ----------
+    cfg : Config
+        Configuration.
+    bias, multiplier : int array (4 * threads,)
+        Of each column, modulo 2^32.
+    bounds
+        ``shift``, ``unsigned``, ``zero_point``, ``minimum``, ``maximum``; the last three modulo 2^8.
+    """
+    table = np.zeros((SCALE_ROWS, cfg.threads), np.uint32)
+    for first, values in ((BIAS_ROW, bias), (MULTIPLIER_ROW, multiplier)):
+        table[first:first + 4] = (np.asarray(values, np.int64) & 0xFFFFFFFF).astype(np.uint32).reshape(cfg.threads, 4).T
+    named = {name: value & (1 << Shape.cast(scale_bounds_layout[name].shape).width) - 1 for name, value in bounds.items()}
+    table[BOUNDS_ROW] = scale_bounds_layout.const(named).as_value().value
+    return table.view(np.uint8)
 
 
 def _whole(count: int) -> int:
     return -(-count // BANK_BYTES) * BANK_BYTES
 
 
-def _parts(a: Compressed, first: int, rows: int) -> tuple[int, int, list[int]]:
+def _parts(a: Compressed, first: int, rows: int, valued: bool = True) -> tuple[int, int, list[int]]:
     """First element, moved back to an aligned one, end, and bytes of pointers, indices and values of a package."""
     start = int(a.indptr[first]) // ALIGNED_ELEMENTS * ALIGNED_ELEMENTS
     stop = int(a.indptr[first + rows])
-    width = a.data.itemsize
+    width = a.data.itemsize if valued else 0
     return start, stop, [_whole((rows + 1) * POINTER_BYTES), _whole((stop - start) * INDEX_BYTES), _whole((stop - start) * width)]
 
 
-def package_bytes(a: Compressed, first: int, rows: int) -> int:
-    """Bytes of ``rows_package``."""
-    return JOB_BYTES + sum(_parts(a, first, rows)[2])
+def package_bytes(a: Compressed, first: int, rows: int, valued: bool = True) -> int:
+    """Bytes of ``rows_package``; not ``valued``: of depthwise rows."""
+    return JOB_BYTES + sum(_parts(a, first, rows, valued)[2])
 
 
 def rows_package(a: Compressed, first: int, rows: int, address: int, output: int, panel_rows: int, **flags: int) -> np.ndarray:
@@ -59,14 +107,16 @@ def rows_package(a: Compressed, first: int, rows: int, address: int, output: int
     flags
         Further fields of the record.
     """
-    start, stop, sizes = _parts(a, first, rows)
+    valued = not flags.get("depthwise")
+    start, stop, sizes = _parts(a, first, rows, valued)
     places = np.cumsum([address + JOB_BYTES, *sizes])
     wide = a.data.itemsize == 2
     record = job_record(kind=SparseKind.ROWS.value, rows=rows, panel_rows=panel_rows, first=start, pointers=places[0], indices=places[1],
-                        values=places[2], output=output, wide_values=int(wide), unsigned_values=int(a.data.dtype.kind == "u"), **flags)
+                        values=places[2] if valued else 0, output=output, wide_values=int(wide),
+                        unsigned_values=int(a.data.dtype.kind == "u"), **flags)
     package = np.zeros(JOB_BYTES + sum(sizes), np.uint8)
     package[:JOB_BYTES] = record
-    _fill(package, places - address, a.indptr[first:first + rows + 1], a.indices[start:stop], a.data[start:stop])
+    _fill(package, places - address, a.indptr[first:first + rows + 1], a.indices[start:stop], a.data[start:stop if valued else start])
     return package
 
 

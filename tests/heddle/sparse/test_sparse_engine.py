@@ -28,3 +28,10 @@ def test_samples(name, test_filter, simulator, seed):
     cfg = load_config("tiny").replace(sparse=True, **CONFIGS[name])
     run_bench(SparseSystem(cfg), bench="heddle_verif.bench.sparse_samples", cfg=cfg, simulator=simulator, seed=seed,
               test_filter=test_filter, timeout_s=580)
+
+
+@bench_cases("depthwise/|several_depthwise", *CONFIGS)
+def test_depthwise(name, test_filter, simulator, seed):
+    cfg = load_config("tiny").replace(sparse=True, **CONFIGS[name])
+    run_bench(SparseSystem(cfg), bench="heddle_verif.bench.sparse_depthwise", cfg=cfg, simulator=simulator, seed=seed,
+              test_filter=test_filter, timeout_s=580)

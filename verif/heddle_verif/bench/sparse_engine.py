@@ -9,7 +9,7 @@ from cocotb.triggers import RisingEdge
 from heddle.interfaces.front_end import SPARSE_JOBS, sparse_start_layout
 from heddle.interfaces.layouts import error_layout
 from heddle.isa.error_codes import ErrorCode
-from heddle_sim.golden.sparse_engine import SparseFault, sparse_run
+from heddle_sim.golden.sparse_engine import EngineRegisters, SparseFault, sparse_run
 from heddle_sim.sparse.job import job_record, panel_record
 from heddle_sim.toolchain.cocotb_process import bench_config
 
@@ -30,15 +30,15 @@ class SparseBench(Bench):
 
     Attributes
     ----------
-    factors : uint8 [threads, factor_words, dot]
-        What the golden model has in the factor register files.
+    registers : EngineRegisters
+        What the golden model has in the engine and its PEs.
     """
 
     def __init__(self, dut, paced=False):
         super().__init__(dut, SparseSystem(bench_config()))
         self.memory = BankMemory(dut, self.cfg, self.rng, read="bank_read", write="bank_write", grant_chance=1.0 if paced else 0.7)
         self.memory.on_access = self._access
-        self.factors = np.zeros((self.cfg.threads, self.cfg.factor_words, self.cfg.dot), np.uint8)
+        self.registers = EngineRegisters.of(self.cfg)
         self.panel = np.zeros((self.cfg.sparse_rows, self.cfg.sparse_columns), np.uint8)
         self.totals, self._steps = dict.fromkeys(EVENTS, 0), 0
         self._memories = ((0, 1),) if paced else MEMORIES
@@ -156,7 +156,7 @@ class SparseBench(Bench):
         shared = self.memory.data.copy()
         for number, address in enumerate(addresses):
             try:
-                sparse_run(self.cfg, self.factors, shared, address)
+                sparse_run(self.cfg, self.registers, shared, address)
             except SparseFault as fault:
                 return shared, (fault.code, fault.operand, number)
         return shared, None

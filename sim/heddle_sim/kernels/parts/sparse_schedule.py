@@ -11,10 +11,10 @@ from heddle.isa.sparse_job import JOB_BYTES
 if TYPE_CHECKING:
     from ..panel_kernel import PanelKernel
 
-__all__ = ["CHUNK_BARRIERS", "FROM", "PACKAGES", "PACKAGE_BARRIERS", "SIZE", "STORE_FROM", "STORE_SIZE", "STORE_TO", "TO", "Block",
-           "CorePlan", "block_copy", "block_lines", "core_lines"]
+__all__ = ["CHUNK_BARRIERS", "FROM", "PACKAGES", "PACKAGE_BARRIERS", "RECORDS_BARRIER", "SIZE", "STORE_FROM", "STORE_SIZE", "STORE_TO",
+           "TO", "Block", "CorePlan", "Load", "Schedule", "block_copy", "block_lines", "core_lines"]
 
-_RECORDS_BARRIER, CHUNK_BARRIERS, PACKAGE_BARRIERS = 0, 1, 8        # first of each kind
+RECORDS_BARRIER, CHUNK_BARRIERS, PACKAGE_BARRIERS = 0, 1, 8        # first of each kind
 TO, FROM, SIZE, _JOB = 10, 12, 14, 16               # uniform registers; of the first three pairs
 STORE_TO, STORE_FROM, STORE_SIZE = 18, 20, 22
 PACKAGES = 0            # uniform register of an argument: address of the packages
@@ -37,19 +37,19 @@ class CorePlan(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Load:
+class Load:
     """Copy into a slot, which may begin when job ``after`` is done (-1: at once)."""
 
     lines: list[str]
     after: int
 
 
-class _Schedule:
-    """Instructions of a core, in order. Jobs are numbered as they are issued: chunks, then blocks."""
+class Schedule:
+    """Instructions of a core, in order. Jobs are numbered as they are issued."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.loads: list[_Load] = []
+        self.loads: list[Load] = []
         self.issued = self.done = self.jobs = 0     # loads; jobs that are known to be done; jobs
 
     def load_ahead(self) -> None:
@@ -69,7 +69,12 @@ class _Schedule:
         while self.issued <= number:
             self.wait(self.loads[self.issued].after + 1)
             self.load_ahead()
-        self.lines += [f"barrier.wait b{barrier}", f"umov ur{_JOB}, {record}", f"sparse ur{_JOB}"]
+        self.lines.append(f"barrier.wait b{barrier}")
+        self.issue(record)
+
+    def issue(self, record: int) -> None:
+        """Start a job whose data are there."""
+        self.lines += [f"umov ur{_JOB}, {record}", f"sparse ur{_JOB}"]
         self.jobs += 1
 
 
@@ -78,19 +83,19 @@ def core_lines(kernel: PanelKernel, panel: Any, plan: CorePlan) -> list[str]:
     chunks, blocks, sizes, offset = plan
     if not (chunks or blocks):
         return []
-    schedule, places, packages = _Schedule(), kernel.chunks_at, kernel.packages_at
+    schedule, places, packages = Schedule(), kernel.chunks_at, kernel.packages_at
     if chunks:
-        schedule.lines += block_copy(PACKAGES, 0, 0, JOB_BYTES * len(chunks), _RECORDS_BARRIER)
+        schedule.lines += block_copy(PACKAGES, 0, 0, JOB_BYTES * len(chunks), RECORDS_BARRIER)
     for number, chunk in enumerate(chunks):
-        schedule.loads.append(_Load(kernel.chunk_copy(panel, chunk, number % len(places)), number - len(places)))
+        schedule.loads.append(Load(kernel.chunk_copy(panel, chunk, number % len(places)), number - len(places)))
     for number, (block, size) in enumerate(zip(blocks, sizes)):
         slot = number % len(packages)
         after = len(chunks) + number - len(packages) if number >= len(packages) else -1
-        schedule.loads.append(_Load(kernel.block_copy(panel, block, slot, offset, size), after))
+        schedule.loads.append(Load(kernel.block_copy(panel, block, slot, offset, size), after))
         offset += size
     schedule.load_ahead()
     if chunks:
-        schedule.lines.append(f"barrier.wait b{_RECORDS_BARRIER}")
+        schedule.lines.append(f"barrier.wait b{RECORDS_BARRIER}")
     for number in range(len(chunks)):
         schedule.start(number, CHUNK_BARRIERS + number % len(places), number * JOB_BYTES)
         schedule.wait(number)

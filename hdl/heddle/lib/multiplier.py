@@ -1,4 +1,4 @@
-"""Pipelined 32-bit multiplier of the thread unit."""
+"""Pipelined 32-bit multiplier."""
 
 from amaranth import *
 from amaranth.lib.wiring import Component, In, Out
