@@ -49,6 +49,8 @@ def _field(shape, byte, bit=0):
 # ROWS with ``depthwise``: there are no values. Element e of a row is multiplied with a weight for each column: with the four bytes that
 # each PE has in row e of the weights that a PANEL job loaded. With ``dot`` 16 elements 2 n and 2 n + 1 have rows 4 n and 4 n + 1. A
 # row of more than 16 steps begins with the first weights again.
+# Strips, 2^``strips`` of them, are parts of the PEs: where one has b bytes of each row, PANEL finds these bytes of row n, and ROWS leaves
+# them, at (strip * ``rows`` + n) * b instead: rows of a strip without gaps, then those of the next one.
 # ROWS with ``scaled``: row n is 4 * threads bytes at ``output`` + n * 4 * threads: each sum plus its bias, times its multiplier / 2^32,
 # shifted right by ``shift`` and rounded, plus the zero point, within the bounds.
 sparse_job_layout = data.FlexibleLayout(8 * JOB_BYTES, {
@@ -62,6 +64,7 @@ sparse_job_layout = data.FlexibleLayout(8 * JOB_BYTES, {
     "depthwise": _field(1, 1, 4),           # ROWS: the PEs have the values
     "scaled": _field(1, 1, 5),              # ROWS: sums become bytes
     "target": _field(PanelTarget, 1, 6),    # PANEL
+    "strips": _field(2, 6),                 # PANEL, ROWS: log2 of the parts of the PEs whose rows lie together; eight PEs each at least
     "rows": _field(16, 2),                  # at least 1
     "panel_rows": _field(16, 4),            # ROWS, SAMPLES: indices are below this number; PANEL: first row that is written
     "first": _field(32, 8),                 # number of the element at ``indices`` and ``values``, a multiple of 16

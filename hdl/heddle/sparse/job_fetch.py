@@ -55,8 +55,8 @@ class JobFetch(Component):
 
     *Reset*: no job is read.
 
-    *Errors*: SPARSE_JOB: the address is misaligned, there is no such ``kind``, ``rows``, ``panel_rows`` or ``words`` violate the limits, an
-    address or ``first`` is misaligned.
+    *Errors*: SPARSE_JOB: the address is misaligned, there is no such ``kind`` or ``target``, ``rows``, ``panel_rows``, ``words`` or
+    ``strips`` violate the limits, an address or ``first`` is misaligned.
     OUT_OF_RANGE: a word of the job, or of the rows of B of a panel, is outside of shared memory.
     """
 
@@ -113,8 +113,8 @@ class JobFetch(Component):
     def _check(self, m, job, code, operand):
         """Code and operand of the error of a job."""
         cfg, size = self.cfg, self.cfg.sparse_columns
-        wrong, end = Signal(), Signal(32)
-        m.d.comb += end.eq(job.values + (job.rows << exact_log2(size)))
+        wrong, end, narrow = Signal(), Signal(32), Signal()
+        m.d.comb += [end.eq(job.values + (job.rows << exact_log2(size))), narrow.eq(job.strips > exact_log2(cfg.thread_groups))]
         with m.If(job.kind == SparseKind.PANEL):
             limit = Signal(range(cfg.sparse_rows + 1))
             m.d.comb += limit.eq(cfg.sparse_rows)
@@ -123,7 +123,7 @@ class JobFetch(Component):
             with m.If(job.target == PanelTarget.SCALES):
                 m.d.comb += limit.eq(SCALE_ROWS)
             m.d.comb += wrong.eq((job.panel_rows + job.rows > limit) | (job.values % min(ROW_BYTES, size) != 0)
-                                 | (job.target.as_value() == len(PanelTarget)))
+                                 | (job.target.as_value() == len(PanelTarget)) | narrow)
             with m.If(end > cfg.shared_bytes):
                 m.d.sync += [code.eq(ErrorCode.OUT_OF_RANGE), operand.eq(Mux(job.values >= cfg.shared_bytes, job.values, cfg.shared_bytes))]
         with m.Else():
@@ -137,7 +137,7 @@ class JobFetch(Component):
                     samples,
                     (job.words == 0) | (job.words > OPERAND_WORDS) | (job.panel_rows * job.words > cfg.factor_words)
                     | (job.left % min(ROW_BYTES, size) != 0),
-                    (job.panel_rows > cfg.sparse_rows) | (job.output % ROW_BYTES != 0) | (job.kind != SparseKind.ROWS))),
+                    (job.panel_rows > cfg.sparse_rows) | (job.output % ROW_BYTES != 0) | (job.kind != SparseKind.ROWS) | narrow)),
             ]
         with m.If(wrong | (job.rows == 0)):
             m.d.sync += [code.eq(ErrorCode.SPARSE_JOB), operand.eq(self.i.payload.address)]

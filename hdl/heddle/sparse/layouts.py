@@ -92,6 +92,8 @@ item_layout = data.StructLayout({
     "depthwise": 1,             # ROW: the PEs have the values
     "scaled": 1,                # ROW: sums become bytes
     "target": PanelTarget,      # PANEL
+    "strips": 2,
+    "stride": BLOCK_BITS,       # ROW: from the results of a strip to those of the next one, as of ``output``
 })
 
 # Non-zeros of a row, which is not empty, by number from the first one of the job on.
@@ -152,18 +154,21 @@ def PanelPort():
         With ``begin``: rows, at least one.
     target : Out(PanelTarget)
         With ``begin``: where the rows go.
+    strips : Out(2)
+        With ``begin``: log2 of the parts of the PEs whose rows lie together.
     free : In(1)
         A load may begin.
     done : In(1)
         The last word is written in this cycle.
     """
-    return Signature({"begin": Out(1), "word": Out(WORD_BITS), "row": Out(16), "rows": Out(16), "target": Out(PanelTarget), "free": In(1),
-                      "done": In(1)})
+    return Signature({"begin": Out(1), "word": Out(WORD_BITS), "row": Out(16), "rows": Out(16), "target": Out(PanelTarget), "strips": Out(2),
+                      "free": In(1), "done": In(1)})
 
 
 def drain_entry_layout(cfg):
-    """Row whose last step is done, or with ``empty`` the end of a job without sums; ``output`` as in the item."""
-    return data.StructLayout({"empty": 1, "ends": 1, "scaled": 1, "sums": SUMS_BITS, "output": cfg.row_bits + PIECE_BITS})
+    """Row whose last step is done, or with ``empty`` the end of a job without sums; the rest is as in the item."""
+    place = cfg.row_bits + PIECE_BITS
+    return data.StructLayout({"empty": 1, "ends": 1, "scaled": 1, "sums": SUMS_BITS, "output": place, "strips": 2, "stride": place})
 
 
 def result_layout(cfg):

@@ -68,7 +68,8 @@ class LeftRows(Component):
         m.d.comb += [
             rows.i.valid.eq(self.i.valid), rows.i.payload.eq(self.i.payload), rows.o.ready.eq(begins),
             begins.eq(rows.o.valid & (used != HALVES) & ~own & ~others & ~panel.begin), ends.eq(own & load.done),
-            load.begin.eq(panel.begin | begins), load.target.eq(Mux(panel.begin, panel.target, PanelTarget.WEIGHTS)), load.word.eq(Mux(panel.begin, panel.word, row.word)),
+            load.begin.eq(panel.begin | begins), load.target.eq(Mux(panel.begin, panel.target, PanelTarget.WEIGHTS)),
+            load.strips.eq(Mux(panel.begin, panel.strips, 0)), load.word.eq(Mux(panel.begin, panel.word, row.word)),
             load.row.eq(Mux(panel.begin, panel.row, first)), load.rows.eq(Mux(panel.begin, panel.rows, row.rows)),
             panel.free.eq(~own), panel.done.eq(others & load.done), self.present.eq(there != 0),
         ]

@@ -19,6 +19,8 @@ LANE_BYTES = 4          # of a row of B
 class PanelLoader(Component):
     """Panel loader: reads rows of B and writes four bytes of each to every PE, those of eight PEs a cycle.
 
+    Where PEs are parted into strips, all rows of the first strip come first.
+
     A row of A of a sampled product is some such rows, which go to the operand rows of the PEs instead, as weights of depthwise rows do.
     Biases, multipliers and bounds of scaled rows leave through the same registers.
 
@@ -79,27 +81,35 @@ class PanelLoader(Component):
         m = Module()
         cfg, panel, request = self.cfg, self.panel, self.request
         groups, parts = cfg.threads // cfg.thread_slots, exact_log2(cfg.numbers_per_word)
-        bits = 16 + exact_log2(groups)
-        word, left, missing = Signal(WORD_BITS), Signal(bits), Signal(bits)     # pairs to be requested; without their last answer
+        group_bits = exact_log2(groups)
+        word, left, missing = (Signal(WORD_BITS), *(Signal(16 + group_bits, name=name) for name in ("left", "missing")))   # pairs
         rows = max(cfg.sparse_rows, cfg.numbers_per_word << OPERAND_BITS)
-        place = Signal(exact_log2(rows) + exact_log2(groups))       # row of the panel, then group of PEs
-        row, ends, target = place[exact_log2(groups):], self.answered & self.last, Signal(PanelTarget)
+        first, row, behind = (Signal(range(rows + 1), name=name) for name in ("first", "row", "behind"))    # rows of the panel
+        group, within, turn = Signal(group_bits), Signal(group_bits), Signal()      # group of PEs; its bits within a strip; last row
+        ends, target = self.answered & self.last, Signal(PanelTarget)
+        m.d.comb += turn.eq((group & within) == within)
         m.d.comb += [panel.free.eq(1), request.valid.eq(left != 0), request.payload.word.eq(word), request.payload.pair.eq(1)]
         with m.If(request.valid & request.ready):
             m.d.sync += [word.eq(word + 2), left.eq(left - 1)]
         m.d.sync += [
-            missing.eq(missing - ends), place.eq(place + ends), panel.done.eq(ends & (missing == 1)),
+            missing.eq(missing - ends), panel.done.eq(ends & (missing == 1)),
             self.write.eq(self.answered & (target == PanelTarget.PANEL)),
             self.write_operand.eq(self.answered & (target == PanelTarget.WEIGHTS)),
             self.write_scale.eq(self.answered & (target == PanelTarget.SCALES)), self.scale_row.eq(row),
             self.write_word.eq(row >> parts), self.write_parts.eq(1 << row[:parts] if parts else 1),
         ]
+        # Groups of a strip, then its rows, then strips.
+        with m.If(ends & ~turn):
+            m.d.sync += group.eq(group + 1)
+        with m.Elif(ends & (row + 1 != behind)):
+            m.d.sync += [group.eq(group & ~within), row.eq(row + 1)]
+        with m.Elif(ends):
+            m.d.sync += [group.eq(group + 1), row.eq(first)]
         with m.If(panel.begin):
-            pairs = panel.rows << exact_log2(groups)
-            m.d.sync += [word.eq(panel.word), left.eq(pairs), missing.eq(pairs), place.eq(panel.row << exact_log2(groups)),
-                         target.eq(panel.target)]
+            pairs = panel.rows << group_bits
+            m.d.sync += [word.eq(panel.word), left.eq(pairs), missing.eq(pairs), target.eq(panel.target), first.eq(panel.row),
+                         row.eq(panel.row), behind.eq(panel.row + panel.rows), group.eq(0), within.eq(groups - 1 >> panel.strips)]
         slots_of_word = BANK_BYTES // LANE_BYTES
-        group = place[:exact_log2(groups)]
         for lane in range(cfg.threads):
             half = lane % cfg.thread_slots // slots_of_word
             mine = self.arrived[half] & self.answered

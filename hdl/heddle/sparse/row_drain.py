@@ -3,6 +3,7 @@
 from amaranth.hdl import Module, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, Signature
+from amaranth.utils import exact_log2
 
 from ..lib.delay import Stages
 from ..lib.stream import Queue
@@ -77,6 +78,8 @@ class RowDrain(Component):
         m.submodules.results = results = Queue(result_layout(cfg), depth)
         ripe, waiting, used = Signal(range(rows.depth + 1)), Signal(), Signal(range(depth + 1))
         group, issues, ends = Signal(range(groups)), Signal(), Signal()
+        bits = exact_log2(groups)
+        strip, within = Signal.like(rows.o.payload.output), Signal(bits)        # place of the first results of the strip; mask of its groups
         entry, arrives = rows.o.payload, Stages(m, self.i.valid, "arrives", reset=True)[cfg.engine_sum_latency - 1]
         m.d.comb += [
             rows.i.valid.eq(self.i.valid), rows.i.payload.eq(self.i.payload),
@@ -89,12 +92,14 @@ class RowDrain(Component):
         ]
         with m.If(issues):
             m.d.sync += group.eq(group + 1)
+            with m.If((group & within) == within):
+                m.d.sync += strip.eq(strip + entry.stride)
         with m.If(ends):
-            m.d.sync += group.eq(0)
+            m.d.sync += [group.eq(0), strip.eq(0)]
         given = Signal(result_layout(cfg), name="given")
         m.d.comb += [
             given.empty.eq(entry.empty), given.ends.eq(entry.ends & ends), given.scaled.eq(entry.scaled), given.group.eq(group),
-            given.output.eq(entry.output + group),
+            within.eq(groups - 1 >> entry.strips), given.output.eq(entry.output + strip + (group & within)),
         ]
         head = {name: Stages(m, given[name], name)[latency] for name in ("empty", "ends", "scaled", "group", "output")}
         m.d.comb += [

@@ -146,7 +146,8 @@ class RowPointers(Component):
         value, gone = pointer.payload[:-1], pointer.payload[-1]
         opened, filled = Signal(), Signal()             # the first pointer is known; a row with non-zeros has passed
         before, number = Signal(POINTER_BITS), Signal(16)
-        block, blocks = Signal(BLOCK_BITS), self.cfg.threads // self.cfg.thread_slots
+        groups = exact_log2(self.cfg.thread_groups)
+        block, blocks, last = Signal(BLOCK_BITS), Signal(range(self.cfg.thread_groups + 1)), Signal(BLOCK_BITS)
         rows, faulty, falls, some = Signal(BLOCK_BITS), Signal(), Signal(), Signal()     # ``rows``: unit behind the last of shared memory
         sum_word = Signal(BLOCK_BITS)                   # of the first sum of a row of a mask
         count, offsets = Signal(POINTER_BITS), [Signal(POINTER_BITS, name=f"offset_{number}") for number in range(2)]
@@ -163,8 +164,11 @@ class RowPointers(Component):
             item.panel_rows.eq(job.panel_rows),
             item.count.eq(Mux(count[COUNT_BITS:].any(), (1 << COUNT_BITS) - 1, count)), item.start.eq(offsets[0] % ELEMENTS_OF_WORD),
             item.begins.eq(number == 0), item.ends.eq(number == job.rows - 1),
-            item.outside.eq(~samples & (block + blocks > rows)),
-            item.output.eq(Mux(samples, sum_word, Mux((block < rows) & item.outside, rows, block))),
+            # Of the results of a row those of the last strip lie furthest.
+            blocks.eq(self.cfg.thread_groups >> job.strips), item.strips.eq(job.strips), item.stride.eq(job.rows << groups >> job.strips),
+            last.eq(block + (job.rows << groups) - item.stride),
+            item.outside.eq(~samples & (last + blocks > rows)),
+            item.output.eq(Mux(samples, sum_word, Mux(item.outside, Mux(last < rows, rows, last), block))),
             item.unsigned_panel.eq(job.unsigned_panel), item.samples.eq(samples), item.words.eq(job.words),
             item.unsigned_left.eq(job.unsigned_left), item.depthwise.eq(~samples & job.depthwise), item.scaled.eq(job.scaled), sum_word.eq(job.output // BANK_BYTES + offsets[0] // SUMS_OF_WORD),
             item.place.eq(offsets[0] % SUMS_OF_WORD),
@@ -183,7 +187,8 @@ class RowPointers(Component):
                 item.panel_rows.eq(given.job.panel_rows), item.operand.eq(given.operand), item.kind.eq(ItemKind.FAULT),
             ]
             with m.If(given.code == ErrorCode.NONE):
-                m.d.comb += [item.kind.eq(ItemKind.PANEL), item.operand.eq(given.job.values // BANK_BYTES), item.target.eq(given.job.target)]
+                m.d.comb += [item.kind.eq(ItemKind.PANEL), item.operand.eq(given.job.values // BANK_BYTES), item.target.eq(given.job.target),
+                             item.strips.eq(given.job.strips)]
         with m.If(self.o.valid & self.o.ready & (item.kind == ItemKind.FAULT)):
             m.d.sync += self._dead.eq(1)
         with m.If(pointer.valid & pointer.ready):

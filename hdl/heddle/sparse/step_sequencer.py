@@ -188,6 +188,7 @@ class StepSequencer(Component):
             panel.begin.eq(waits & ~loads & ~self._valid & ~self._failed & ~self._mode & panel.free
                            & ~((item.target == PanelTarget.SCALES) & self.rows_busy)),
             panel.word.eq(item.operand), panel.row.eq(item.panel_rows), panel.rows.eq(item.number), panel.target.eq(item.target),
+            panel.strips.eq(item.strips),
             self._item_ends.eq(panel.done),
         ]
         with m.If(panel.begin):
@@ -253,7 +254,7 @@ class StepSequencer(Component):
             reads.second_word.eq(places[1] >> parts), reads.second_part.eq(places[1]),
             reads.unsigned.eq(item.unsigned_panel), sampled.eq(item.samples),
             ends.eq(chosen.last), halves.eq(chosen.halves), row.sums.eq(chosen.sums), row.output.eq(item.output),
-            row.ends.eq(item.ends), row.scaled.eq(item.scaled), row.empty.eq(self.panel.done),
+            row.ends.eq(item.ends), row.scaled.eq(item.scaled), row.strips.eq(item.strips), row.stride.eq(item.stride), row.empty.eq(self.panel.done),
             take.eq(step.step), *(word.eq(element) for word, element in zip(words, elements)),
             elements[0].eq(Mux(chosen.count == 0, 0, first.value)),
         ]

@@ -108,7 +108,7 @@ def sparse_run(cfg: Config, registers: EngineRegisters, shared: np.ndarray, addr
 
 
 def _legal(cfg: Config, job: data.Const, target: int) -> bool:
-    if job.rows == 0:
+    if job.rows == 0 or (job.kind is not SparseKind.SAMPLES and 1 << job.strips > cfg.thread_groups):
         return False
     if job.kind is SparseKind.PANEL:
         limits = {PanelTarget.PANEL.value: cfg.sparse_rows, PanelTarget.WEIGHTS.value: cfg.numbers_per_word << OPERAND_BITS,
@@ -132,7 +132,8 @@ def _load(cfg: Config, registers: EngineRegisters, shared: np.ndarray, job: data
     size = cfg.sparse_columns
     if job.values + job.rows * size > len(shared):
         raise SparseFault(ErrorCode.OUT_OF_RANGE, max(job.values, len(shared)))
-    rows = shared[job.values:job.values + job.rows * size].reshape(job.rows, cfg.threads, 4)
+    strips = shared[job.values:job.values + job.rows * size].reshape(1 << job.strips, job.rows, -1, 4)
+    rows = strips.transpose(1, 0, 2, 3).reshape(job.rows, cfg.threads, 4)
     place = slice(job.panel_rows, job.panel_rows + job.rows)
     if job.target is PanelTarget.PANEL:
         registers.factors.reshape(cfg.threads, cfg.sparse_rows, 4)[:, place] = rows.transpose(1, 0, 2)
@@ -145,16 +146,19 @@ def _load(cfg: Config, registers: EngineRegisters, shared: np.ndarray, job: data
 def _rows(cfg: Config, registers: EngineRegisters, shared: np.ndarray, job: data.Const) -> int:
     panel = registers.factors.reshape(cfg.threads, cfg.sparse_rows, 4).view(np.uint8 if job.unsigned_panel else np.int8)
     columns = panel.astype(np.int64).transpose(1, 0, 2).reshape(cfg.sparse_rows, cfg.sparse_columns)
-    size = cfg.sparse_columns * (1 if job.scaled else SUM_BYTES)
+    size = cfg.sparse_columns * (1 if job.scaled else SUM_BYTES) >> job.strips         # of a strip
     piece, count = ROW_BYTES // (SUM_BYTES if job.scaled else 1), 0
+    far = job.rows * size * ((1 << job.strips) - 1)         # from the first strip to the last
     for row, begin, end in _extents(shared, job):
         indices, values = _elements(shared, job, begin, end, row, job.panel_rows)
         factors = _weights(cfg, registers, job, len(indices)) if job.depthwise else values[:, None]
         sums = (factors * columns[indices]).sum(axis=0, dtype=np.int64)
         start = job.output + row * size
         for part in range(0, size, piece):
-            _inside(shared, start + part, piece)
-        shared[start:start + size] = _scaled(registers, sums) if job.scaled else (sums & 0xFFFFFFFF).astype("<u4").view(np.uint8)
+            _inside(shared, start + far + part, piece)
+        results = _scaled(registers, sums) if job.scaled else (sums & 0xFFFFFFFF).astype("<u4").view(np.uint8)
+        for strip, result in enumerate(results.reshape(1 << job.strips, -1)):
+            shared[start + strip * job.rows * size:][:size] = result
         count += end - begin
     return count
 

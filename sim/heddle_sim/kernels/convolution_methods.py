@@ -70,7 +70,7 @@ def _depthwise(cfg: Config, layer: CompiledConvolutionProblem) -> Expectation:
     images = layer.geometry.images
     problem = DepthwiseProblem(layer.geometry, layer.layout, layer.elements, layer.zero_point, layer.bias, layer.requantise)
     kernel = next(iter(DepthwiseKernel.cuts(cfg, problem)))
-    return Expectation(images * DepthwiseKernel.estimate(cfg, problem), images * len(kernel.rounds), problem)
+    return Expectation(images * DepthwiseKernel.estimate(cfg, problem), images * len(kernel.turns), problem)
 
 
 def _gathered(cfg: Config, layer: CompiledConvolutionProblem) -> Expectation:

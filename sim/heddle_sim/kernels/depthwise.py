@@ -99,8 +99,8 @@ class Round(NamedTuple):
 
 
 class DepthwiseKernel(Kernel):
-    """A launch for each ``Round`` of a ``DepthwiseProblem``. Operands: ``SparseOperands``, with ``tables`` as packages, the image as b and
-    the result as c.
+    """A launch for each ``Round`` of a ``DepthwiseProblem``, or for as many as there are cores. Operands: ``SparseOperands``, with ``tables``
+    as packages, the image as b and the result as c.
 
     ``pieces``: rounds that the rows of a strip take, at least. Raises ``UsageError`` for what the method cannot do, ``Unfit`` where memory
     has no room.
@@ -119,7 +119,11 @@ class DepthwiseKernel(Kernel):
         # Rows of the result of a strip; the last one may have fewer.
         self.band = -(-shape.result[0] // min(max(self.width // shape.channels, 1), shape.result[0]))
         self.strips = -(-shape.result[0] // self.band)
-        self.pieces = pieces
+        parts = self.width // shape.channels
+        # Rows of a strip lie together where the strips are parts that the engine knows: then copies have no gaps.
+        together = parts <= cfg.thread_groups and not self.width % shape.channels and parts & (parts - 1) == 0
+        self.parted = (parts or 1).bit_length() - 1 if together else None
+        self.pieces = min(max(pieces, -(-cfg.cores // -(-shape.channels // self.width))), self.band)
         while self._panel_rows(-(-self.band // self.pieces)) > cfg.sparse_rows:
             self.pieces += 1
             if self.pieces > self.band:
@@ -132,7 +136,6 @@ class DepthwiseKernel(Kernel):
     def _check(cfg: Config, problem: DepthwiseProblem) -> None:
         shape, most = problem.geometry, most_weights(cfg) if cfg.sparse else 0
         rules = ((cfg.sparse, f"configuration {cfg.name} must have sparse ({lacking(cfg, 'sparse')})"),
-                 (cfg.cores == 1, f"cores must be 1, not {cfg.cores},"),
                  (shape.group == shape.channels == shape.outputs,
                   f"group must be the {shape.channels} channels and {shape.outputs} outputs, not {shape.group},"),
                  (shape.channels % BANK_BYTES == 0, f"channels must be a multiple of {BANK_BYTES}, not {shape.channels},"),
@@ -158,11 +161,10 @@ class DepthwiseKernel(Kernel):
         self.weight_rows = int(weight_rows(cfg, self.shape.positions)[-1]) + 1
         self.constant_rows = self.weight_rows + SCALE_ROWS * self.scaled + 1
         panel = self._panel_rows(self.rows) - 1
-        self.whole = ROW_BYTES // min(ROW_BYTES, self.width)        # rows of a chunk begin a row of shared memory
-        self.chunk_rows = round_up(max(_CHUNK_ROWS, -(-panel // _CHUNKS)), self.whole)
+        self.chunk_rows = max(_CHUNK_ROWS, -(-panel // _CHUNKS))
         self.block_rows = round_up(max(_BLOCK_ROWS, -(-rows // _BLOCKS)), max(1, ROW_BYTES // (self.width * self.item)))
         while True:
-            records = round_up(JOB_BYTES * (3 + -(-panel // self.chunk_rows)), ROW_BYTES)
+            records = round_up(JOB_BYTES * (4 + -(-panel // self.chunk_rows)), ROW_BYTES)
             constants = round_up(self.constant_rows * self.width, ROW_BYTES)
             package = round_up(self._package_bytes(self.block_rows), ROW_BYTES)
             results = round_up(self.block_rows * self.width * self.item, ROW_BYTES)
@@ -171,8 +173,8 @@ class DepthwiseKernel(Kernel):
                      *(("chunk", chunk),) * _CHUNK_SLOTS]
             if sum(size for _, size in sizes) <= cfg.shared_bytes:
                 break
-            if chunk >= results and self.chunk_rows > self.whole:
-                self.chunk_rows = round_up(self.chunk_rows // 2, self.whole)
+            if chunk >= results and self.chunk_rows > 1:
+                self.chunk_rows //= 2
             elif self.block_rows > 1:
                 self.block_rows //= 2
             else:
@@ -199,7 +201,7 @@ class DepthwiseKernel(Kernel):
         kernel, total = cls(cfg, problem), 0
         steps = -(-problem.geometry.positions // cfg.sparse_pairs)
         drain = cfg.thread_groups * (4 if kernel.scaled else 1)
-        for part in kernel.rounds:
+        for part, *_ in kernel.turns:
             rows, panel = part.rows * kernel.inner_result, kernel._panel_rows(part.rows)
             bus = kernel.strips * part.channels * (panel + rows * kernel.item) // cfg.axi_bytes
             first = (kernel.shape.reach[0] + 1) * kernel.inner * cfg.thread_groups
@@ -212,6 +214,11 @@ class DepthwiseKernel(Kernel):
         """In the order of their launches."""
         return [Round(channel, min(self.width, self.shape.channels - channel), row, min(self.rows, self.band - row))
                 for channel in range(0, self.shape.channels, self.width) for row in range(0, self.band, self.rows)]
+
+    @property
+    def turns(self) -> list[list[Round]]:
+        """Rounds of each launch: one for each core."""
+        return [self.rounds[first:first + self.cfg.cores] for first in range(0, len(self.rounds), self.cfg.cores)]
 
     # -- pixels and blocks ------------------------------------------------------------------
 
@@ -247,13 +254,9 @@ class DepthwiseKernel(Kernel):
 
     def chunks(self, part: Round) -> list[Block]:
         """Pixels of each strip of the image, in order; the first chunk has what the first block needs, if it has room."""
-        count, first = self._panel_rows(part.rows) - 1, 0
-        chunks = []
-        while first < count:
-            rows = min(self.chunk_rows, count - first)
-            chunks.append(Block(first, rows))
-            first += rows
-        return chunks
+        count, rows = self._panel_rows(part.rows) - 1, min(self._needed(self.blocks(part)[0]), self.chunk_rows)
+        firsts = [0, *range(rows, count, self.chunk_rows)]
+        return [Block(first, behind - first) for first, behind in zip(firsts, [*firsts[1:], count])]
 
     def _needed(self, block: Block) -> int:
         """Pixels of each strip of the image that must be in the panel for a block."""
@@ -279,7 +282,7 @@ class DepthwiseKernel(Kernel):
         if self.scaled:
             records.append(panel_record(0, SCALE_ROWS, at + self.weight_rows * self.width, PanelTarget.SCALES))
         records.append(panel_record(0, 1, at + (self.constant_rows - 1) * self.width))
-        return records + [panel_record(1 + chunk.first, chunk.rows, self.chunks_at[number % _CHUNK_SLOTS])
+        return records + [panel_record(1 + chunk.first, chunk.rows, self.chunks_at[number % _CHUNK_SLOTS], strips=self.parted or 0)
                           for number, chunk in enumerate(self.chunks(part))]
 
     def _constants(self, weights: np.ndarray, bias: np.ndarray, own: slice) -> np.ndarray:
@@ -306,17 +309,16 @@ class DepthwiseKernel(Kernel):
     def _packages(self, part: Round) -> list[np.ndarray]:
         return [rows_package(self._matrix(block, part), 0, block.rows, self.packages_at[number % _SLOTS], self.results_at[number % _SLOTS],
                              self._panel_rows(part.rows), unsigned_panel=int(not self.problem.elements.a_signed),
-                             unsigned_left=int(not self.problem.elements.b_signed), depthwise=1, scaled=int(self.scaled))
+                             unsigned_left=int(not self.problem.elements.b_signed), depthwise=1, scaled=int(self.scaled), strips=self.parted or 0)
                 for number, block in enumerate(self.blocks(part))]
 
     def launches(self, operands: SparseOperands = SparseOperands()) -> list[Launch]:
-        """One ``Launch`` for each round."""
-        launches, packages, shape = [], operands.packages, self.shape
-        for part, program in zip(self.rounds, self.programs):
-            pixels = sum(self._valid(strip, part) for strip in range(self.strips))
-            launches.append(Launch(program, {PACKAGES: packages, _X: operands.b + part.channel, _Y: operands.c + part.channel * self.item},
-                                   pixels * part.channels * shape.positions))
-            packages += self._bytes(part)
+        """One ``Launch`` for each of ``turns``."""
+        launches, packages = [], operands.packages
+        for turn, program in zip(self.turns, self.programs):
+            results = sum(self._valid(strip, part) * part.channels for part in turn for strip in range(self.strips))
+            launches.append(Launch(program, {PACKAGES: packages, _X: operands.b, _Y: operands.c}, results * self.shape.positions))
+            packages += sum(map(self._bytes, turn))
         return launches
 
     def _bytes(self, part: Round) -> int:
@@ -344,13 +346,26 @@ class DepthwiseKernel(Kernel):
 
     def write(self) -> list[KernelText]:
         """See ``Kernel``."""
-        return [KernelText.of([*self._lines(part), "halt"]) for part in self.rounds]
+        return [self._text(turn) for turn in self.turns]
 
-    def _lines(self, part: Round) -> list[str]:
-        """Jobs in order: weights, scales and zero points, then chunks and blocks, each block behind the chunks that it needs."""
+    def _text(self, turn: list[Round]) -> KernelText:
+        """A program: each core has its round."""
+        lines, at = [], 0
+        if self.cfg.cores > 1:
+            lines.append("umov ur8, %core")
+            for core in range(1, self.cfg.cores):
+                lines += [f"usetp.eq up0, ur8, {core}", f"@up0 bra core_{core}"]
+        for core, part in enumerate(turn):
+            lines += [f"core_{core}:", *self._lines(part, at), "halt"]
+            at += self._bytes(part)
+        return KernelText.of([*lines, *(line for core in range(len(turn), self.cfg.cores) for line in (f"core_{core}:", "halt"))])
+
+    def _lines(self, part: Round, at: int) -> list[str]:
+        """Jobs in order: weights, scales and zero points, then chunks and blocks, each block behind the chunks that it needs. The tables of
+        the round begin ``at`` bytes behind those of the launch."""
         schedule, chunks, blocks = Schedule(), self.chunks(part), self.blocks(part)
-        constants, records = 2 + self.scaled, self._record_bytes(part)
-        schedule.lines += self._begin(part)
+        constants = 2 + self.scaled
+        schedule.lines += self._begin(part, at)
         order: list[tuple[bool, int]] = []         # whether it is a block, and its number
         begun = 0
         for number, block in enumerate(blocks):
@@ -358,7 +373,7 @@ class DepthwiseKernel(Kernel):
                 order.append((False, begun))
                 begun += 1
             order.append((True, number))
-        offset, job_of = self._package_offset(part), {}
+        offset, job_of = at + self._package_offset(part), {}
         for place, (is_block, number) in enumerate(order):
             job_of[is_block, number] = job = constants + place
             slots = _SLOTS if is_block else _CHUNK_SLOTS
@@ -368,7 +383,7 @@ class DepthwiseKernel(Kernel):
                 lines = block_copy(PACKAGES, offset, self.packages_at[number % _SLOTS], size, PACKAGE_BARRIERS + number % _SLOTS)
                 offset += size
             else:
-                lines = self._chunk_copy(part, chunks[number], number % _CHUNK_SLOTS, records)
+                lines = self._chunk_copy(part, chunks[number], number % _CHUNK_SLOTS)
             schedule.loads.append(Load(lines, after))
             assert after < job
         schedule.load_ahead()
@@ -393,21 +408,22 @@ class DepthwiseKernel(Kernel):
             schedule.lines += self._store(part, blocks[number], number % _SLOTS)
         return schedule.lines
 
-    def _begin(self, part: Round) -> list[str]:
+    def _begin(self, part: Round, at: int) -> list[str]:
         """Copies of records and constants, and registers that stay."""
         records, constants = self._record_bytes(part), self.constant_rows * self.width
-        zeros = records + constants - self.width
+        zeros = at + records + constants - self.width
         return [f"barrier.expect b{RECORDS_BARRIER}, {records + constants}",
-                f"umov ur{TO}, 0", f"copy_block.shared.global ur{TO}, ur{PACKAGES}, {records // BANK_BYTES}, b{RECORDS_BARRIER}",
-                f"umov ur{TO}, {self.constants_at}", f"uadd ur{FROM}, ur{PACKAGES}, {records}",
+                f"umov ur{TO}, 0", f"uadd ur{FROM}, ur{PACKAGES}, {at}",
+                f"copy_block.shared.global ur{TO}, ur{FROM}, {records // BANK_BYTES}, b{RECORDS_BARRIER}",
+                f"umov ur{TO}, {self.constants_at}", f"uadd ur{FROM}, ur{PACKAGES}, {at + records}",
                 f"copy_block.shared.global ur{TO}, ur{FROM}, {constants // BANK_BYTES}, b{RECORDS_BARRIER}",
-                f"umov ur{TO + 1}, {self.width}", f"umov ur{FROM + 1}, {self.shape.channels}", f"umov ur{SIZE}, {part.channels // BANK_BYTES}",
+                f"umov ur{TO + 1}, {self.width if self.parted is None else self.shape.channels}", f"umov ur{FROM + 1}, {self.shape.channels}", f"umov ur{SIZE}, {part.channels // BANK_BYTES}",
                 f"uadd ur{_FILL}, ur{PACKAGES}, {zeros}", f"umov ur{_FILL + 1}, 0",
                 f"umov ur{STORE_TO + 1}, {self.shape.channels * self.item}", f"umov ur{STORE_FROM + 1}, {self.width * self.item}",
                 f"umov ur{STORE_SIZE}, {part.channels * self.item // BANK_BYTES}"]
 
-    def _chunk_copy(self, part: Round, chunk: Block, slot: int, records: int) -> list[str]:
-        """A chunk of each strip to a slot: the pixels of the image, and zero points above and below it."""
+    def _chunk_copy(self, part: Round, chunk: Block, slot: int) -> list[str]:
+        """A chunk of each strip to a slot: the pixels of the image, and zero points above and below it, which are rows of their own."""
         barrier, pixels = CHUNK_BARRIERS + slot, self.inner * self.shape.size[0]
         lines, count, nbytes = [], None, 0
         for strip in range(self.strips):
@@ -416,15 +432,18 @@ class DepthwiseKernel(Kernel):
             for number, (start, stop) in enumerate(zip(cuts, cuts[1:])):
                 if start == stop or (number != 1 and self.strips == 1):
                     continue
-                place = self.chunks_at[slot] + (start - first) * self.width + strip * part.channels
-                if stop - start != count:
-                    count = stop - start
+                rows, inside = stop - start, number == 1
+                nbytes += rows * part.channels
+                lines.append(f"umov ur{TO}, {self._place_in(self.chunks_at[slot], Block(start - first, chunk.rows), strip, part.channels, 1)}")
+                if inside:
+                    lines.append(f"uadd ur{FROM}, ur{_X}, {start * self.shape.channels + part.channel}")
+                if inside and self.parted is not None:
+                    lines.append(f"copy_block.shared.global ur{TO}, ur{FROM}, {rows * part.channels // BANK_BYTES}, b{barrier}")
+                    continue
+                if rows != count:
+                    count = rows
                     lines.append(f"umov ur{SIZE + 1}, {count}")
-                lines.append(f"umov ur{TO}, {place}")
-                if number == 1:
-                    lines.append(f"uadd ur{FROM}, ur{_X}, {start * self.shape.channels}")
-                lines.append(f"copy_rows.shared.global ur{TO}, ur{FROM if number == 1 else _FILL}, ur{SIZE}, b{barrier}")
-                nbytes += count * part.channels
+                lines.append(f"copy_rows.shared.global ur{TO}, ur{FROM if inside else _FILL}, ur{SIZE}, b{barrier}")
         return [f"barrier.expect b{barrier}, {nbytes}", *lines]
 
     def _store(self, part: Round, block: Block, slot: int) -> list[str]:
@@ -434,14 +453,24 @@ class DepthwiseKernel(Kernel):
             rows = min(max(self._valid(strip, part) - block.first, 0), block.rows)
             if not rows:
                 continue
-            pixel = (strip * self.band + part.row) * self.inner_result + block.first
+            pixel, size = (strip * self.band + part.row) * self.inner_result + block.first, part.channels * self.item
+            lines += [f"uadd ur{STORE_TO}, ur{_Y}, {(pixel * self.shape.channels + part.channel) * self.item}",
+                      f"umov ur{STORE_FROM}, {self._place_in(self.results_at[slot], Block(0, block.rows), strip, part.channels, self.item)}"]
+            if self.parted is not None:
+                lines.append(f"copy_block.global.shared ur{STORE_TO}, ur{STORE_FROM}, {rows * size // BANK_BYTES}")
+                continue
             if rows != count:
                 count = rows
                 lines.append(f"umov ur{STORE_SIZE + 1}, {rows}")
-            lines += [f"uadd ur{STORE_TO}, ur{_Y}, {pixel * self.shape.channels * self.item}",
-                      f"umov ur{STORE_FROM}, {self.results_at[slot] + strip * part.channels * self.item}",
-                      f"copy_rows.global.shared ur{STORE_TO}, ur{STORE_FROM}, ur{STORE_SIZE}"]
+            lines.append(f"copy_rows.global.shared ur{STORE_TO}, ur{STORE_FROM}, ur{STORE_SIZE}")
         return [*lines, "commit_group"]
+
+    def _place_in(self, area: int, rows: Block, strip: int, channels: int, item: int) -> int:
+        """Shared address of row ``rows.first`` of a strip in an area that has ``rows.rows`` rows of each, one strip behind the other or side
+        by side; ``item``: bytes of a channel."""
+        if self.parted is not None:
+            return area + (strip * rows.rows + rows.first) * channels * item
+        return area + (rows.first * self.width + strip * channels) * item
 
 
 def _scale(spec: Requantise) -> tuple[np.ndarray, int]:

@@ -36,9 +36,10 @@ def job_record(**fields: int) -> np.ndarray:
     return np.frombuffer(record_bytes(sparse_job_layout, **{name: int(value) for name, value in fields.items()}), np.uint8)
 
 
-def panel_record(first: int, rows: int, address: int, target: PanelTarget = PanelTarget.PANEL) -> np.ndarray:
-    """Record of a job that loads ``rows`` rows at a shared address into the panel, or another target, from its row ``first`` on."""
-    return job_record(kind=SparseKind.PANEL.value, rows=rows, panel_rows=first, values=address, target=target.value)
+def panel_record(first: int, rows: int, address: int, target: PanelTarget = PanelTarget.PANEL, strips: int = 0) -> np.ndarray:
+    """Record of a job that loads ``rows`` rows at a shared address into the panel, or another target, from its row ``first`` on;
+    ``strips``: as in the record."""
+    return job_record(kind=SparseKind.PANEL.value, rows=rows, panel_rows=first, values=address, target=target.value, strips=strips)
 
 
 def weight_rows(cfg: Config, count: int) -> np.ndarray:

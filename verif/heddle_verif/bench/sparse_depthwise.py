@@ -9,7 +9,7 @@ from heddle.isa.sparse_job import SCALE_ROWS, PanelTarget, SparseKind
 from heddle_sim.golden.requantise import Requantise
 from heddle_sim.sparse.job import job_record, most_weights, panel_record, scale_table, weight_rows
 
-from .sparse_engine import SHAPES, SparseBench, row_counts
+from .sparse_engine import SHAPES, SparseBench, in_strips, row_counts
 
 LARGE_COUNTS = (0, 3, 40, 41)       # elements of a row: none, an odd number, and more than there are weights
 
@@ -42,10 +42,10 @@ class DepthwiseBench(SparseBench):
         source = self.place(table, min(128, columns))
         return self.place(panel_record(0, SCALE_ROWS, source, PanelTarget.SCALES))
 
-    def job(self, counts, *, depthwise, scaled, start=0, unsigned=(False, False), record=()):
+    def job(self, counts, *, depthwise, scaled, start=0, unsigned=(False, False), strips=0, record=()):
         """A job of random rows: address, output and what is there afterwards, with the weights and scales that were placed last.
 
-        ``unsigned``: bytes of B, values of 8 bits or weights.
+        ``unsigned``: bytes of B, values of 8 bits or weights. ``strips``, ``record``: fields of the record.
         """
         cfg, rng = self.cfg, self.rng
         kind = np.uint8 if unsigned[1] else np.int8
@@ -62,23 +62,27 @@ class DepthwiseBench(SparseBench):
                  "values": 0 if depthwise else self.place(values)}
         sums = np.array(rows, np.int64).reshape(len(counts), -1)
         found = self.spec.apply(sums + self.bias).view(np.uint8) if scaled else (sums & 0xFFFFFFFF).astype("<u4").view(np.uint8)
-        output = self.room(found.size)
-        fields = dict(rows=len(counts), panel_rows=cfg.sparse_rows, first=first, output=output, unsigned_panel=int(unsigned[0]),
-                      depthwise=int(depthwise), scaled=int(scaled), **{f"unsigned_{'left' if depthwise else 'values'}": int(unsigned[1])})
+        found, output = np.ascontiguousarray(in_strips(found, strips)).ravel(), self.room(found.size)
+        signs = {"unsigned_panel": int(unsigned[0]), "unsigned_left" if depthwise else "unsigned_values": int(unsigned[1])}
+        fields = dict(rows=len(counts), panel_rows=cfg.sparse_rows, first=first, output=output, depthwise=int(depthwise),
+                      scaled=int(scaled), strips=strips) | signs
         return SimpleNamespace(address=self.place(job_record(**fields | parts | dict(record))), output=output, bytes=found, **parts)
 
     def compare(self, job):
         if not hasattr(job, "bytes"):
             super().compare(job)
             return
-        for row, expected in enumerate(job.bytes):
-            place = job.output + row * len(expected)
-            found = self.memory.data[place:place + len(expected)]
-            assert (found == expected).all(), f"row {row}: {np.flatnonzero(found != expected)} of {found} differ from {expected}"
+        found = self.memory.data[job.output:job.output + len(job.bytes)]
+        wrong = np.flatnonzero(found != job.bytes)
+        assert not len(wrong), f"{len(wrong)} bytes of results differ, at {wrong[:9]}: {found[wrong[:9]]}, not {job.bytes[wrong[:9]]}"
 
     def random_flags(self):
-        """Signs of B and of values."""
-        return tuple(bool(bit) for bit in self.rng.integers(0, 2, 2))
+        """Signs of B and of values, and strips."""
+        return {"unsigned": tuple(bool(bit) for bit in self.rng.integers(0, 2, 2)), "strips": self.random_strips()}
+
+    def random_strips(self):
+        """As many as the PEs can be parted into, at most."""
+        return int(self.rng.integers(self.cfg.thread_groups.bit_length()))
 
     async def load(self):
         """The whole panel, weights and scales, from a shared memory that is cleared before and after."""
@@ -101,7 +105,7 @@ async def depthwise(dut, shape):
         bench.clear()
         loads = [bench.weights_job(), bench.scales_job()]
         counts = list(LARGE_COUNTS) if shape == "large" else row_counts(bench, shape, int(bench.rng.integers(1, 13)))
-        job = bench.job(counts, depthwise=own, scaled=scaled, start=int(bench.rng.integers(40)), unsigned=bench.random_flags())
+        job = bench.job(counts, depthwise=own, scaled=scaled, start=int(bench.rng.integers(40)), **bench.random_flags())
         await bench.check([*loads, job.address])
         bench.compare(job)
     bench.finish()
@@ -122,11 +126,12 @@ async def several_depthwise(dut):
                 jobs.append(getattr(bench, f"{kind}_job")())
             elif kind == "panel":
                 first = int(bench.rng.integers(cfg.sparse_rows))
-                jobs.append(bench.panel_job(int(bench.rng.integers(1, min(cfg.sparse_rows - first, 5) + 1)), first))
+                rows = int(bench.rng.integers(1, min(cfg.sparse_rows - first, 5) + 1))
+                jobs.append(bench.panel_job(rows, first, bench.random_strips()))
             else:
                 counts = row_counts(bench, bench.random.choice(("mixed", "short", "empty", "column")), int(bench.rng.integers(1, 4)))
                 made.append(bench.job(counts, depthwise=kind in ("own", "both"), scaled=kind in ("bytes", "both"),
-                                      start=int(bench.rng.integers(40)), unsigned=bench.random_flags()))
+                                      start=int(bench.rng.integers(40)), **bench.random_flags()))
                 jobs.append(made[-1].address)
         await bench.check(jobs)
         for job in made:
@@ -141,19 +146,21 @@ async def depthwise_errors(dut):
     await bench.start()
     await bench.load()
     cfg, size = bench.cfg, bench.cfg.shared_bytes
-    for target, rows in ((PanelTarget.WEIGHTS, len(bench.registers.weights)), (PanelTarget.SCALES, SCALE_ROWS), (None, 1)):
-        for first, count in ((0, rows + 1), (rows - 1, 2), (rows, 1)) if target else ((0, 1),):
-            bench.clear()
-            record = job_record(kind=SparseKind.PANEL.value, rows=count, panel_rows=first, target=target.value if target else 3)
-            job, after = bench.place(record), bench.job([4, 5], depthwise=True, scaled=True)
-            await bench.check([job, after.address])
-            assert bench.error == (ErrorCode.SPARSE_JOB, job, 0), bench.error
-            await bench.goes_on(after)
+    narrow = {"strips": cfg.thread_groups.bit_length()}     # strips of fewer than eight PEs
+    cases = [dict(target=3, rows=1), dict(rows=1, **narrow), dict(kind=SparseKind.ROWS.value, rows=1, panel_rows=1, **narrow)]
+    for target, rows in ((PanelTarget.WEIGHTS, len(bench.registers.weights)), (PanelTarget.SCALES, SCALE_ROWS)):
+        cases += [dict(target=target.value, panel_rows=first, rows=count) for first, count in ((0, rows + 1), (rows - 1, 2), (rows, 1))]
+    for case in cases:
+        bench.clear()
+        job, after = bench.place(job_record(**{"kind": SparseKind.PANEL.value} | case)), bench.job([4, 5], depthwise=True, scaled=True)
+        await bench.check([job, after.address])
+        assert bench.error == (ErrorCode.SPARSE_JOB, job, 0), f"{bench.error} of {case}"
+        await bench.goes_on(after)
     row = cfg.sparse_columns
     for back in (0, 128, 256, max(128, 3 * row)):
         bench.clear()
-        before, job, after = (bench.job([3, 0, 9, 2, 5] * (128 // min(row, 128)), depthwise=True, scaled=True, record=record)
-                              for record in ({}, {"output": size - back}, {}))
+        before, job, after = (bench.job([3, 0, 9, 2, 5] * (128 // min(row, 128)), depthwise=True, scaled=True, record=record,
+                                        strips=bench.random_strips()) for record in ({}, {"output": size - back}, {}))
         await bench.check([before.address, job.address, after.address])
         assert bench.error and bench.error[0] == ErrorCode.OUT_OF_RANGE, bench.error
         bench.compare(before)

@@ -70,12 +70,12 @@ class SparseBench(Bench):
         assert self.free <= self.cfg.shared_bytes, "shared memory must hold the case"
         return address
 
-    def panel_job(self, rows, first=0):
+    def panel_job(self, rows, first=0, strips=0):
         """A job that loads random rows of B, and what the panel is after it; address."""
         data = self.rng.integers(0, 256, (rows, self.cfg.sparse_columns), np.uint8)
         self.panel[first:first + rows] = data
-        source = self.place(data, min(128, self.cfg.sparse_columns))
-        return self.place(panel_record(first, rows, source))
+        source = self.place(in_strips(data, strips), min(128, self.cfg.sparse_columns))
+        return self.place(panel_record(first, rows, source, strips=strips))
 
     def random_elements(self, counts, start, kind, limit):
         """Pointers of rows with ``counts`` elements, the first one element ``start``; the first element of its word; from there on values
@@ -207,6 +207,11 @@ class SparseBench(Bench):
             place = job.output + row * size
             found = self.memory.data[place:place + size].view("<u4")
             assert (found == sums).all(), f"row {row}: {np.flatnonzero(found != sums)} of {found} differ from {sums}"
+
+
+def in_strips(rows, strips):
+    """Rows of bytes as jobs with ``strips`` have them in memory: those of the first part of the PEs, then those of the next one."""
+    return rows.reshape(len(rows), 1 << strips, -1).transpose(1, 0, 2)
 
 
 def row_counts(bench, shape, rows):
