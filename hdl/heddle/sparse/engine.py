@@ -53,8 +53,8 @@ class SparseEngine(Component):
     """Sparse engine: multiplies rows of a sparse matrix, in compressed rows, with a panel of a dense matrix that the PEs hold [S4].
 
     Jobs lie in shared memory (``heddle.isa.sparse_job``). A job loads rows of the dense matrix into the panel, or multiplies rows of the
-    sparse matrix and writes their sums, or bytes made of them, to shared memory. While ``busy`` the PEs and their register port belong to the engine. The
-    accumulators 0 to 15 of all taps, registers 0 to 15, are undefined after a job.
+    sparse matrix and writes their sums, or bytes made of them, to shared memory. While ``busy`` the PEs and their register port belong to
+    the engine. The accumulators 0 to 15 of all taps, registers 0 to 15, are undefined after a job.
 
     Jobs are pipelined: fields, pointers and non-zeros of the next job are read while the rows of the job before have their steps.
 
@@ -151,7 +151,8 @@ class SparseEngine(Component):
         steps, left, samples, port = units.steps, units.left, units.samples, self.samples
         m.d.comb += [
             steps.left.eq(left.present), steps.half.eq(left.half), left.release.eq(steps.release), steps.released.eq(units.writer.released),
-            steps.rows_busy.eq(units.drain.busy | units.scaler.busy), steps.samples_busy.eq(samples.busy), samples.total.eq(port.total), samples.flush.eq(ends),
+            steps.rows_busy.eq(units.drain.busy | units.scaler.busy), steps.samples_busy.eq(samples.busy),
+            samples.total.eq(port.total), samples.flush.eq(ends),
             *(getattr(port, name).eq(getattr(steps.samples, name)) for name in ("active", "word", "unsigned", "unsigned_operand")),
             port.write.eq(units.loader.write_operand), port.write_word.eq(units.loader.write_word),
         ]

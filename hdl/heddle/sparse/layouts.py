@@ -9,10 +9,10 @@ from ..interfaces.layouts import PC_BITS, RegisterPort
 from ..isa.error_codes import ErrorCode
 from ..isa.sparse_job import ELEMENTS_OF_WORD, SUM_BYTES, PanelTarget, sparse_job_layout
 
-__all__ = ["BLOCK_BITS", "COUNT_BITS", "PIECE_BITS", "ROWS_INSIDE", "SAMPLES_INSIDE", "SUMS_BITS", "SUMS_OF_WORD", "WORD_BITS", "Client", "ItemKind",
-           "PanelPort", "SparseRegisterPort", "WordAnswerPort", "checked_job_layout", "drain_entry_layout", "element_layout",
-           "extent_layout", "item_layout", "left_row_layout", "piece_layout", "result_layout", "sample_layout", "sample_word_layout", "vector_layout",
-           "word_request_layout"]
+__all__ = ["BLOCK_BITS", "COUNT_BITS", "PIECE_BITS", "ROWS_INSIDE", "SAMPLES_INSIDE", "SUMS_BITS", "SUMS_OF_WORD", "WORD_BITS", "Client",
+           "ItemKind", "PanelPort", "SparseRegisterPort", "WordAnswerPort", "checked_job_layout", "drain_entry_layout", "element_layout",
+           "extent_layout", "item_layout", "left_row_layout", "piece_layout", "result_layout", "sample_layout", "sample_word_layout",
+           "vector_layout",            "word_request_layout"]
 
 WORD_BITS = 16          # bits of the number of a word of 16 bytes in shared memory
 BLOCK_BITS = 20         # bits of the number of a row of 128 bytes, also behind the end of shared memory
@@ -161,8 +161,8 @@ def PanelPort():
     done : In(1)
         The last word is written in this cycle.
     """
-    return Signature({"begin": Out(1), "word": Out(WORD_BITS), "row": Out(16), "rows": Out(16), "target": Out(PanelTarget), "strips": Out(2),
-                      "free": In(1), "done": In(1)})
+    return Signature({"begin": Out(1), "word": Out(WORD_BITS), "row": Out(16), "rows": Out(16), "target": Out(PanelTarget),
+                      "strips": Out(2), "free": In(1), "done": In(1)})
 
 
 def drain_entry_layout(cfg):

@@ -79,7 +79,7 @@ class RowDrain(Component):
         ripe, waiting, used = Signal(range(rows.depth + 1)), Signal(), Signal(range(depth + 1))
         group, issues, ends = Signal(range(groups)), Signal(), Signal()
         bits = exact_log2(groups)
-        strip, within = Signal.like(rows.o.payload.output), Signal(bits)        # place of the first results of the strip; mask of its groups
+        strip, within = Signal.like(rows.o.payload.output), Signal(bits)    # distance from the first strip; mask of a strip's groups
         entry, arrives = rows.o.payload, Stages(m, self.i.valid, "arrives", reset=True)[cfg.engine_sum_latency - 1]
         m.d.comb += [
             rows.i.valid.eq(self.i.valid), rows.i.payload.eq(self.i.payload),

@@ -170,7 +170,8 @@ class RowPointers(Component):
             item.outside.eq(~samples & (last + blocks > rows)),
             item.output.eq(Mux(samples, sum_word, Mux(item.outside, Mux(last < rows, rows, last), block))),
             item.unsigned_panel.eq(job.unsigned_panel), item.samples.eq(samples), item.words.eq(job.words),
-            item.unsigned_left.eq(job.unsigned_left), item.depthwise.eq(~samples & job.depthwise), item.scaled.eq(job.scaled), sum_word.eq(job.output // BANK_BYTES + offsets[0] // SUMS_OF_WORD),
+            item.unsigned_left.eq(job.unsigned_left), item.depthwise.eq(~samples & job.depthwise), item.scaled.eq(job.scaled),
+            sum_word.eq(job.output // BANK_BYTES + offsets[0] // SUMS_OF_WORD),
             item.place.eq(offsets[0] % SUMS_OF_WORD),
             extent.begins.eq(~filled), extent.first.eq(offsets[0]), extent.last.eq(offsets[1] - 1),
             extent.indices.eq(job.indices // BANK_BYTES), extent.values.eq(job.values // BANK_BYTES), extent.wide.eq(job.wide_values),
@@ -187,8 +188,10 @@ class RowPointers(Component):
                 item.panel_rows.eq(given.job.panel_rows), item.operand.eq(given.operand), item.kind.eq(ItemKind.FAULT),
             ]
             with m.If(given.code == ErrorCode.NONE):
-                m.d.comb += [item.kind.eq(ItemKind.PANEL), item.operand.eq(given.job.values // BANK_BYTES), item.target.eq(given.job.target),
-                             item.strips.eq(given.job.strips)]
+                m.d.comb += [
+                    item.kind.eq(ItemKind.PANEL), item.operand.eq(given.job.values // BANK_BYTES), item.target.eq(given.job.target),
+                    item.strips.eq(given.job.strips),
+                ]
         with m.If(self.o.valid & self.o.ready & (item.kind == ItemKind.FAULT)):
             m.d.sync += self._dead.eq(1)
         with m.If(pointer.valid & pointer.ready):

@@ -158,7 +158,9 @@ class StepSequencer(Component):
             inside.eq(inside + (fires & first & ~item.samples) - self.drained), chosen.half.eq(self.half), chosen.weights.eq(weights),
         ]
         with m.If(fires):
-            m.d.sync += [first.eq(last), left.eq(remaining - Mux(final, count, 0)), sums.eq(sums + last), weights.eq(Mux(last, 0, weights + 1))]
+            m.d.sync += [
+                first.eq(last), left.eq(remaining - Mux(final, count, 0)), sums.eq(sums + last), weights.eq(Mux(last, 0, weights + 1)),
+            ]
 
     def _elements(self, m, fires, count, first):
         """Steps of the elements of sampled products. Returns whether the step is the last one of its element, as each of a row is, and
@@ -254,7 +256,8 @@ class StepSequencer(Component):
             reads.second_word.eq(places[1] >> parts), reads.second_part.eq(places[1]),
             reads.unsigned.eq(item.unsigned_panel), sampled.eq(item.samples),
             ends.eq(chosen.last), halves.eq(chosen.halves), row.sums.eq(chosen.sums), row.output.eq(item.output),
-            row.ends.eq(item.ends), row.scaled.eq(item.scaled), row.strips.eq(item.strips), row.stride.eq(item.stride), row.empty.eq(self.panel.done),
+            row.ends.eq(item.ends), row.scaled.eq(item.scaled), row.strips.eq(item.strips), row.stride.eq(item.stride),
+            row.empty.eq(self.panel.done),
             take.eq(step.step), *(word.eq(element) for word, element in zip(words, elements)),
             elements[0].eq(Mux(chosen.count == 0, 0, first.value)),
         ]

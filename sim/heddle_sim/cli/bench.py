@@ -23,6 +23,7 @@ import argparse
 import contextlib
 import importlib
 import sys
+from collections import defaultdict
 
 from heddle.config import Config
 from heddle.errors import UsageError
@@ -109,8 +110,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     balance.add_argument("--suite", choices=BALANCE_SUITES, default="generated", help="matrices (default generated)")
     balance.add_argument("--cores", type=positive, default=4, help="default 4, as quad has")
     conv.add_argument("--suite", choices=CONV_SUITES, default="list", help="layers (default list)")
-    conv.add_argument("--method", choices=("both", "compiled", "im2col"), help="how x is found (default both, where there; with "
-                      "--requantise compiled)")
+    conv.add_argument("--method", choices=("both", "auto", "compiled", "depthwise", "im2col"), help="how x is found (default both: im2col "
+                      "and compiled, and depthwise for that suite; with --requantise auto)")
     conv.add_argument("--requantise", action="store_true", help="with biases and a multiplier of each filter to int8, on the device")
     conv.add_argument("--plot", metavar="FILE", help="write cycles and bytes of the layers as a drawing (SVG)")
     for parser in (gemm, merge, gather, copy, conv, pool, sparse, sampled, rnn):
@@ -209,21 +210,26 @@ def _copy(options: argparse.Namespace, cfg: Config) -> None:
 def _conv(options: argparse.Namespace, cfg: Config) -> None:
     require(cfg, "tensors", "bench conv")
     shapes = CONVOLUTIONS[-1:] if options.quick else CONV_SUITES[options.suite]
-    method = options.method or ("compiled" if options.requantise else "both")
-    methods = ["im2col", *["compiled"] * (cfg.compiled_offsets > 0 and cfg.cores == 1)] if method == "both" else [method]
+    method = options.method or ("auto" if options.requantise else "both")
+    methods = [method]
+    if method == "both":
+        methods = ["im2col", *["compiled"] * (cfg.compiled_offsets > 0 and cfg.cores == 1),
+                   *["depthwise"] * (cfg.sparse and options.suite == "depthwise")]
     with progress_for(options) as progress, open_device(options, cfg, progress) as device:
         progress.stage("convolutions", len(shapes) * len(methods))
-        rows = []
+        rows, of_method = [], defaultdict(list)
         for shape in shapes:
             for method in methods:
                 rows.append({"suite": options.suite} | conv_row(device, shape, options.seed, not options.no_check, method,
                                                                 options.requantise))
+                of_method[method].append(rows[-1])
                 progress.step()
     if all("why_not" in row for row in rows):
         raise UsageError(rows[0]["why_not"])
     if options.plot:
         write_text(options.plot, cost_svg([row for row in rows if "why_not" not in row]))
-    rows += [total_row(cfg, [row for row in rows if row["method"] == method]) for method in methods if options.suite == "mobilenet"]
+    if options.suite == "mobilenet":
+        rows += [total_row(cfg, layers) | {"method": method} for method, layers in of_method.items()]
     print_conv(options, cfg, rows)
 
 

@@ -18,6 +18,7 @@ from ..device.observers import executed_kernels
 from ..golden.convolution import convolution
 from ..golden.requantise import Requantise
 from ..kernels.compiled_plan import CompiledConvolutionPlan
+from ..kernels.depthwise import DepthwiseKernel
 from ..kernels.footprint import footprint
 from ..kernels.gathered_convolution import GatheredConvolutionKernel
 from .common import check_result, print_rows
@@ -64,7 +65,7 @@ def conv_row(device: Device, layer: Layer, seed: int, check: bool, method: str =
             "pad": _text(layer.pad), "stride": _text(layer.stride), "group": layer.group, "method": method,
             "result": "int8" if requantise else "int32", "scale": f"{geometry.size[0]} of {layer.image[0]}",
             "seed": seed, "simulator": device.simulator} | figures | {
-            "representation_ms": _representation_ms(whole, device.cfg.threads) if method == "compiled" else None}
+            "representation_ms": _representation_ms(whole, device.cfg.threads) if figures.get("method", method) == "compiled" else None}
 
 
 def _representation_ms(geometry: Geometry, threads: int) -> float:
@@ -94,8 +95,14 @@ def _measured(device: Device, geometry: Geometry, layout: ImageLayout, method: s
         if requantise:
             expected = options["requantise"].apply(expected + options["bias"])
         check_result("y", layout.to_channels_last(y, shape.outputs), expected, "numpy", f"{shape} layout={layout.name} seed={seed}")
-    return (stats.as_row() | {"bound": convolution_bound(kernels[0])} | _memory(geometry, kernels, stats)
+    return (stats.as_row() | {"method": _method(kernels[0]), "bound": convolution_bound(kernels[0])} | _memory(geometry, kernels, stats)
             | {"checked": bool(check)})
+
+
+def _method(kernel: Kernel) -> str:
+    """The method whose kernel was executed, which "auto" leaves open."""
+    families = {"compiled": CompiledConvolutionPlan, "depthwise": DepthwiseKernel, "gather": GatheredConvolutionKernel}
+    return next((name for name, family in families.items() if isinstance(kernel, family)), "im2col")
 
 
 def _memory(geometry: Geometry, kernels: list[Kernel], stats: Stats) -> dict[str, Any]:
@@ -140,6 +147,8 @@ def convolution_bound(kernel: Kernel) -> float:
     cfg, problem = kernel.cfg, kernel.problem
     if isinstance(kernel, GatheredConvolutionKernel):
         return full(kernel.pixels, cfg.threads) * full(kernel.elements, cfg.dot) * full(problem.geometry.outputs, cfg.threads)
+    if isinstance(kernel, DepthwiseKernel):
+        return problem.macs / kernel.least_cycles / cfg.peak_macs(1)
     if not isinstance(kernel, CompiledConvolutionPlan):
         return full(problem.shape.pixels, cfg.threads) * full(problem.shape.channels, cfg.dot)
     # Pixels are columns, a filter is a list of elements.

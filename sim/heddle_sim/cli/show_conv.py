@@ -21,6 +21,7 @@ from ..draw.windows import draw, svg, windows
 from ..golden.requantise import Requantise
 from ..kernels.compiled_convolution import CompiledConvolutionKernel, CompiledConvolutionProblem
 from ..kernels.convolution_methods import expectations, fastest_method
+from ..kernels.depthwise import DepthwiseKernel
 from ..kernels.footprint import footprint
 from ..kernels.gathered_convolution import GatheredConvolutionKernel
 from .common import add_config, configuration, print_json
@@ -137,4 +138,20 @@ def _gather(cfg: Config, problem: Any) -> dict[str, Any]:
     }
 
 
-_CUTS = {"compiled": _compiled, "gather": _gather}
+def _depthwise(cfg: Config, problem: Any) -> dict[str, Any]:
+    """How depthwise rows cut a layer."""
+    kernel = DepthwiseKernel(cfg, problem)
+    steps, drain = kernel.row_cycles
+    decides = "the sums that leave" if drain > steps else "products"
+    part = kernel.rounds[0]
+    return {
+        "strips": f"{kernel.strips} of {kernel.band} rows of the result, {part.channels} channels each",
+        "rounds": len(kernel.rounds),
+        "panel": f"{kernel.panel_rows(part.rows):,} of {cfg.sparse_rows:,} rows",
+        "cycles_of_a_row": f"{steps} of products, {drain} of sums that leave: {decides} decide",
+        "blocks": f"{len(kernel.blocks(part))} of {kernel.block_rows} rows, {len(kernel.chunks(part))} chunks of the image",
+        "shared_memory": f"{kernel.shared_end:,} of {cfg.shared_bytes:,} bytes",
+    }
+
+
+_CUTS = {"compiled": _compiled, "depthwise": _depthwise, "gather": _gather}

@@ -68,7 +68,7 @@ def _depthwise(cfg: Config, layer: CompiledConvolutionProblem) -> Expectation:
     if layer.addends > 1:
         raise UsageError("w must have 8 bits without its zero point for method \"depthwise\"")
     images = layer.geometry.images
-    problem = DepthwiseProblem(layer.geometry, layer.layout, layer.elements, layer.zero_point, layer.bias, layer.requantise)
+    problem = DepthwiseProblem(layer.geometry, layer.layout, layer.elements, layer.zero_point, layer.bias, requantise=layer.requantise)
     kernel = next(iter(DepthwiseKernel.cuts(cfg, problem)))
     return Expectation(images * DepthwiseKernel.estimate(cfg, problem), images * len(kernel.turns), problem)
 

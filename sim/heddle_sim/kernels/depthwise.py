@@ -11,26 +11,10 @@ blocks of pixels of the result, whose sums leave meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
-from math import prod
-from typing import NamedTuple, Self
+from heddle.constants import BANK_BYTES
+from heddle.isa.sparse_job import JOB_BYTES
 
-import numpy as np
-from heddle.config import Config
-from heddle.constants import BANK_BYTES, ROW_BYTES
-from heddle.errors import UsageError
-from heddle.isa.sparse_job import JOB_BYTES, SCALE_ROWS, SUM_BYTES, PanelTarget
-
-from ..compiled.geometry import Geometry
-from ..compiled.layout import ImageLayout
-from ..golden.requantise import MAX_MULTIPLIER, Requantise
-from ..isa.features import lacking
-from ..sparse.compressed import Compressed
-from ..sparse.job import most_weights, package_bytes, panel_record, rows_package, scale_table, weight_rows
-from .kernel import Kernel
-from .parts.fitting import Region, Unfit, check_regions, check_tensors
+from .depthwise_plan import CHUNK_SLOTS, SLOTS, DepthwisePlan, DepthwiseProblem, Round
 from .parts.launch import Launch
 from .parts.sparse_schedule import (
     CHUNK_BARRIERS,
@@ -49,300 +33,29 @@ from .parts.sparse_schedule import (
     block_copy,
 )
 from .parts.text import KernelText
-from .parts.tiling import round_up
-from .problem import Elements, Problem
 from .sparse_product import SparseOperands
 
-__all__ = ["DepthwiseKernel", "DepthwiseProblem", "Round"]
+__all__ = ["DepthwiseKernel", "DepthwiseProblem"]
 
-_SLOTS = 4              # of packages and of results
-_CHUNK_SLOTS = 3
-_CHUNKS, _CHUNK_ROWS = 8, 32        # of a round at most, where they have room; rows of one at least
-_BLOCKS, _BLOCK_ROWS = 24, 8        # the same of results
 _JOBS_AHEAD = 2         # jobs that are issued while another one is under way
 _X, _Y = 1, 2           # uniform registers of the arguments
 _FILL = 24              # pair of uniform registers: address of the zero points, and a pitch of 0
-_START, _BLOCK_CYCLES = 420, 6      # of the cycle model
 
 
-@dataclass(frozen=True, eq=False)
-class DepthwiseProblem(Problem):
-    """Convolution of one image with one filter for each channel: y of x minus ``zero_point`` and of w, of 8 bits.
-
-    ``geometry``: of all images. ``bias``: each filter has one. Without ``requantise`` y is int32.
+class DepthwiseKernel(DepthwisePlan):
+    """A launch for each ``Round`` of a ``DepthwiseProblem``, or for as many as there are cores. Operands: ``SparseOperands``, with
+    ``tables`` as packages, the image as b and the result as c.
     """
 
-    geometry: Geometry
-    layout: ImageLayout
-    elements: Elements = Elements()
-    zero_point: int = 0
-    bias: bool = False
-    requantise: Requantise | None = None
-
-    @property
-    def name(self) -> str:
-        return "a depthwise convolution"
-
-    @property
-    def macs(self) -> int:
-        """Of one image."""
-        return self.geometry.macs // self.geometry.images
-
-
-class Round(NamedTuple):
-    """``channels`` from ``channel`` on, and in each strip ``rows`` rows of the result from ``row`` on."""
-
-    channel: int
-    channels: int
-    row: int
-    rows: int
-
-
-class DepthwiseKernel(Kernel):
-    """A launch for each ``Round`` of a ``DepthwiseProblem``, or for as many as there are cores. Operands: ``SparseOperands``, with ``tables``
-    as packages, the image as b and the result as c.
-
-    ``pieces``: rounds that the rows of a strip take, at least. Raises ``UsageError`` for what the method cannot do, ``Unfit`` where memory
-    has no room.
-    """
-
-    problem: DepthwiseProblem
-
-    def __init__(self, cfg: Config, problem: DepthwiseProblem, pieces: int = 1) -> None:
-        super().__init__(cfg, problem)
-        self._check(cfg, problem)
-        shape = self.shape = problem.geometry
-        self.width = cfg.sparse_columns
-        self.inner, self.inner_result = prod(shape.size[1:]), prod(shape.result[1:])        # pixels of a row
-        self.item = SUM_BYTES if problem.requantise is None else 1
-        self.scaled = problem.requantise is not None
-        # Rows of the result of a strip; the last one may have fewer.
-        self.band = -(-shape.result[0] // min(max(self.width // shape.channels, 1), shape.result[0]))
-        self.strips = -(-shape.result[0] // self.band)
-        parts = self.width // shape.channels
-        # Rows of a strip lie together where the strips are parts that the engine knows: then copies have no gaps.
-        together = parts <= cfg.thread_groups and not self.width % shape.channels and parts & (parts - 1) == 0
-        self.parted = (parts or 1).bit_length() - 1 if together else None
-        self.pieces = min(max(pieces, -(-cfg.cores // -(-shape.channels // self.width))), self.band)
-        while self._panel_rows(-(-self.band // self.pieces)) > cfg.sparse_rows:
-            self.pieces += 1
-            if self.pieces > self.band:
-                raise UsageError(f"factor_words must be at least {-(-4 * self._panel_rows(1) // cfg.dot)} for method \"depthwise\", "
-                                 f"not {cfg.factor_words}")
-        self.rows = -(-self.band // self.pieces)
-        self._place()
-
-    @staticmethod
-    def _check(cfg: Config, problem: DepthwiseProblem) -> None:
-        shape, most = problem.geometry, most_weights(cfg) if cfg.sparse else 0
-        rules = ((cfg.sparse, f"configuration {cfg.name} must have sparse ({lacking(cfg, 'sparse')})"),
-                 (shape.group == shape.channels == shape.outputs,
-                  f"group must be the {shape.channels} channels and {shape.outputs} outputs, not {shape.group},"),
-                 (shape.channels % BANK_BYTES == 0, f"channels must be a multiple of {BANK_BYTES}, not {shape.channels},"),
-                 (shape.positions <= most, f"filters must have at most {most} positions, not {shape.positions},"),
-                 (problem.layout.channels_last, f"layout must have channels last, not {problem.layout.name},"),
-                 (problem.requantise is not None or not problem.zero_point, f"x_zero_point must be 0 without requantise, not "
-                  f"{problem.zero_point},"),
-                 (problem.requantise is not None or not problem.bias, "bias must be None without requantise"))
-        for holds, rule in rules:
-            if not holds:
-                raise UsageError(f"{rule} for method \"depthwise\"")
-        check_tensors(cfg, problem.name)
-        if problem.requantise is not None:
-            _scale(problem.requantise)
-
-    def _panel_rows(self, rows: int) -> int:
-        """Rows of the panel for some rows of the result of each strip: the first one has zero points."""
-        return 1 + self.inner * ((rows - 1) * self.shape.stride[0] + self.shape.reach[0] + 1)
-
-    def _place(self) -> None:
-        """Shared memory: records of jobs, weights with scales and zero points, packages, results, chunks of the image."""
-        cfg, rows = self.cfg, self.rows * self.inner_result
-        self.weight_rows = int(weight_rows(cfg, self.shape.positions)[-1]) + 1
-        self.constant_rows = self.weight_rows + SCALE_ROWS * self.scaled + 1
-        panel = self._panel_rows(self.rows) - 1
-        self.chunk_rows = max(_CHUNK_ROWS, -(-panel // _CHUNKS))
-        self.block_rows = round_up(max(_BLOCK_ROWS, -(-rows // _BLOCKS)), max(1, ROW_BYTES // (self.width * self.item)))
-        while True:
-            records = round_up(JOB_BYTES * (4 + -(-panel // self.chunk_rows)), ROW_BYTES)
-            constants = round_up(self.constant_rows * self.width, ROW_BYTES)
-            package = round_up(self._package_bytes(self.block_rows), ROW_BYTES)
-            results = round_up(self.block_rows * self.width * self.item, ROW_BYTES)
-            chunk = round_up(self.chunk_rows * self.width, ROW_BYTES)
-            sizes = [("records", records), ("constants", constants), *(("package", package),) * _SLOTS, *(("results", results),) * _SLOTS,
-                     *(("chunk", chunk),) * _CHUNK_SLOTS]
-            if sum(size for _, size in sizes) <= cfg.shared_bytes:
-                break
-            if chunk >= results and self.chunk_rows > 1:
-                self.chunk_rows //= 2
-            elif self.block_rows > 1:
-                self.block_rows //= 2
-            else:
-                raise Unfit("shared_memory_kib")
-        starts = np.cumsum([0, *(size for _, size in sizes)]).tolist()
-        check_regions(cfg, [Region(f"{name} {number}", start, size) for number, ((name, size), start) in enumerate(zip(sizes, starts))])
-        self.constants_at = starts[1]
-        self.packages_at, self.results_at = starts[2:2 + _SLOTS], starts[2 + _SLOTS:2 + 2 * _SLOTS]
-        self.chunks_at = starts[2 + 2 * _SLOTS:-1]
-
-    @classmethod
-    def cuts(cls, cfg: Config, problem: DepthwiseProblem) -> Iterator[Self]:
-        """See ``Kernel``: more rounds have shorter programs."""
-        kernel = cls(cfg, problem)
-        while True:
-            yield kernel
-            if kernel.rows == 1:
-                return
-            kernel = cls(cfg, problem, 2 * kernel.pieces)
-
-    @classmethod
-    def estimate(cls, cfg: Config, problem: DepthwiseProblem) -> int:
-        """Cycles of an image: of each round the longest of steps with the loads of the panel, of the sums that leave, and of copies."""
-        kernel, total = cls(cfg, problem), 0
-        steps = -(-problem.geometry.positions // cfg.sparse_pairs)
-        drain = cfg.thread_groups * (4 if kernel.scaled else 1)
-        for part, *_ in kernel.turns:
-            rows, panel = part.rows * kernel.inner_result, kernel._panel_rows(part.rows)
-            bus = kernel.strips * part.channels * (panel + rows * kernel.item) // cfg.axi_bytes
-            first = (kernel.shape.reach[0] + 1) * kernel.inner * cfg.thread_groups
-            blocks = -(-rows // kernel.block_rows)
-            total += _START + first + max(rows * max(steps, drain), rows * steps + panel * cfg.thread_groups, bus) + _BLOCK_CYCLES * blocks
-        return total
-
-    @cached_property
-    def rounds(self) -> list[Round]:
-        """In the order of their launches."""
-        return [Round(channel, min(self.width, self.shape.channels - channel), row, min(self.rows, self.band - row))
-                for channel in range(0, self.shape.channels, self.width) for row in range(0, self.band, self.rows)]
-
-    @property
-    def turns(self) -> list[list[Round]]:
-        """Rounds of each launch: one for each core."""
-        return [self.rounds[first:first + self.cfg.cores] for first in range(0, len(self.rounds), self.cfg.cores)]
-
-    # -- pixels and blocks ------------------------------------------------------------------
-
-    def _first(self, strip: int, part: Round) -> int:
-        """Pixel of the image, which may lie outside, that is row 1 of the panel in a strip."""
-        return self.inner * ((strip * self.band + part.row) * self.shape.stride[0] - self.shape.padding[0][0])
-
-    def _matrix(self, block: Block, part: Round) -> Compressed:
-        """Rows of the panel that each pixel of a block of the result meets."""
-        shape, pixels = self.shape, np.arange(block.first, block.first + block.rows)
-        row = (pixels // self.inner_result * shape.stride[0])[:, None] + np.arange(shape.filter[0])[None] * shape.dilation[0]
-        inside = np.ones(row.shape, bool)       # several strips have their own rows of zero points in the panel
-        if self.strips == 1:
-            image_row = row + part.row * shape.stride[0] - shape.padding[0][0]
-            inside = (image_row >= 0) & (image_row < shape.size[0])
-        place, left = row * self.inner, pixels % self.inner_result
-        for axis in range(1, shape.spatial):
-            inner, size = prod(shape.result[axis + 1:]), prod(shape.size[axis + 1:])
-            at = (left // inner % shape.result[axis])[:, None] * shape.stride[axis] - shape.padding[axis][0] \
-                + np.arange(shape.filter[axis])[None] * shape.dilation[axis]
-            there = (at >= 0) & (at < shape.size[axis])
-            place = (place[:, :, None] + at[:, None] * size).reshape(len(pixels), -1)
-            inside = (inside[:, :, None] & there[:, None]).reshape(len(pixels), -1)
-        indices = np.where(inside, place + 1, 0)
-        pointers = np.arange(len(pixels) + 1) * shape.positions
-        return Compressed(pointers.astype(np.int32), indices.astype(np.int32).ravel(), np.zeros(indices.size, np.int8),
-                          (len(pixels), self._panel_rows(part.rows)))
-
-    def blocks(self, part: Round) -> list[Block]:
-        """Pixels of the result of each strip, in order."""
-        count = part.rows * self.inner_result
-        return [Block(first, min(self.block_rows, count - first)) for first in range(0, count, self.block_rows)]
-
-    def chunks(self, part: Round) -> list[Block]:
-        """Pixels of each strip of the image, in order; the first chunk has what the first block needs, if it has room."""
-        count, rows = self._panel_rows(part.rows) - 1, min(self._needed(self.blocks(part)[0]), self.chunk_rows)
-        firsts = [0, *range(rows, count, self.chunk_rows)]
-        return [Block(first, behind - first) for first, behind in zip(firsts, [*firsts[1:], count])]
-
-    def _needed(self, block: Block) -> int:
-        """Pixels of each strip of the image that must be in the panel for a block."""
-        last = (block.first + block.rows - 1) // self.inner_result
-        return (last * self.shape.stride[0] + self.shape.reach[0] + 1) * self.inner
-
-    # -- operands ---------------------------------------------------------------------------
-
-    def tables(self, w: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
-        """Records, weights, scales, zero points and packages of all rounds, as they are to lie in global memory; w (channels, 1, …)."""
-        weights = w.reshape(len(w), -1)
-        total = np.zeros(len(w), np.int64) if bias is None else np.asarray(bias, np.int64)
-        total = total - self.problem.zero_point * weights.astype(np.int64).sum(axis=1)
-        parts = []
-        for part in self.rounds:
-            own = slice(part.channel, part.channel + part.channels)
-            parts += [*self._records(part), self._constants(weights[own], total[own], own), *self._packages(part)]
-        return np.concatenate([array.ravel() for array in parts])
-
-    def _records(self, part: Round) -> list[np.ndarray]:
-        at = self.constants_at
-        records = [panel_record(0, self.weight_rows, at, PanelTarget.WEIGHTS)]
-        if self.scaled:
-            records.append(panel_record(0, SCALE_ROWS, at + self.weight_rows * self.width, PanelTarget.SCALES))
-        records.append(panel_record(0, 1, at + (self.constant_rows - 1) * self.width))
-        return records + [panel_record(1 + chunk.first, chunk.rows, self.chunks_at[number % _CHUNK_SLOTS], strips=self.parted or 0)
-                          for number, chunk in enumerate(self.chunks(part))]
-
-    def _constants(self, weights: np.ndarray, bias: np.ndarray, own: slice) -> np.ndarray:
-        """Rows of weights, scales and zero points."""
-        def spread(values: np.ndarray) -> np.ndarray:
-            """Values of the channels for all columns: those of each strip, then zeros."""
-            columns = np.tile(values, self.strips)
-            return np.pad(columns, (0, self.width - len(columns)))
-
-        rows = np.zeros((self.constant_rows, self.width), np.uint8)
-        for row, values in zip(weight_rows(self.cfg, weights.shape[1]), weights.T):
-            rows[row] = spread(values).view(np.uint8)
-        spec = self.problem.requantise
-        if spec is not None:
-            multipliers, shift = _scale(spec)
-            minimum, maximum = spec.bounds
-            factors = np.broadcast_to(multipliers, (self.shape.channels,))[own]
-            rows[self.weight_rows:-1] = scale_table(
-                self.cfg, spread(bias), spread(factors), shift=shift, unsigned=int(np.dtype(spec.dtype) == np.uint8),
-                zero_point=int(spec.zero_point), minimum=minimum, maximum=maximum)
-        rows[-1] = self.problem.zero_point & 0xFF
-        return rows
-
-    def _packages(self, part: Round) -> list[np.ndarray]:
-        return [rows_package(self._matrix(block, part), 0, block.rows, self.packages_at[number % _SLOTS], self.results_at[number % _SLOTS],
-                             self._panel_rows(part.rows), unsigned_panel=int(not self.problem.elements.a_signed),
-                             unsigned_left=int(not self.problem.elements.b_signed), depthwise=1, scaled=int(self.scaled), strips=self.parted or 0)
-                for number, block in enumerate(self.blocks(part))]
-
-    def launches(self, operands: SparseOperands = SparseOperands()) -> list[Launch]:
+    def launches(self, operands: SparseOperands | None = None) -> list[Launch]:
         """One ``Launch`` for each of ``turns``."""
+        operands = operands or SparseOperands()
         launches, packages = [], operands.packages
         for turn, program in zip(self.turns, self.programs):
-            results = sum(self._valid(strip, part) * part.channels for part in turn for strip in range(self.strips))
+            results = sum(self.valid(strip, part) * part.channels for part in turn for strip in range(self.strips))
             launches.append(Launch(program, {PACKAGES: packages, _X: operands.b, _Y: operands.c}, results * self.shape.positions))
-            packages += sum(map(self._bytes, turn))
+            packages += sum(map(self.bytes, turn))
         return launches
-
-    def _bytes(self, part: Round) -> int:
-        """Of the tables of a round."""
-        return self._package_offset(part) + sum(self._package_bytes(block.rows) for block in self.blocks(part))
-
-    def _record_bytes(self, part: Round) -> int:
-        return JOB_BYTES * (2 + self.scaled + len(self.chunks(part)))
-
-    def _package_offset(self, part: Round) -> int:
-        return self._record_bytes(part) + self.constant_rows * self.width
-
-    def _package_bytes(self, rows: int) -> int:
-        """Of a block of some pixels of the result."""
-        none = np.zeros(0, np.int8)
-        pointers = np.arange(rows + 1, dtype=np.int32) * self.shape.positions
-        return package_bytes(Compressed(pointers, none, none, (rows, 0)), 0, rows, False)
-
-    def _valid(self, strip: int, part: Round) -> int:
-        """Pixels of the result of a strip in a round: the last strip has fewer rows than others."""
-        rows = min(self.band, self.shape.result[0] - strip * self.band) - part.row
-        return max(0, min(rows, part.rows)) * self.inner_result
-
-    # -- program ----------------------------------------------------------------------------
 
     def write(self) -> list[KernelText]:
         """See ``Kernel``."""
@@ -357,7 +70,7 @@ class DepthwiseKernel(Kernel):
                 lines += [f"usetp.eq up0, ur8, {core}", f"@up0 bra core_{core}"]
         for core, part in enumerate(turn):
             lines += [f"core_{core}:", *self._lines(part, at), "halt"]
-            at += self._bytes(part)
+            at += self.bytes(part)
         return KernelText.of([*lines, *(line for core in range(len(turn), self.cfg.cores) for line in (f"core_{core}:", "halt"))])
 
     def _lines(self, part: Round, at: int) -> list[str]:
@@ -369,21 +82,21 @@ class DepthwiseKernel(Kernel):
         order: list[tuple[bool, int]] = []         # whether it is a block, and its number
         begun = 0
         for number, block in enumerate(blocks):
-            while begun < len(chunks) and chunks[begun].first < self._needed(block):
+            while begun < len(chunks) and chunks[begun].first < self.needed(block):
                 order.append((False, begun))
                 begun += 1
             order.append((True, number))
-        offset, job_of = at + self._package_offset(part), {}
+        offset, job_of = at + self.package_offset(part), {}
         for place, (is_block, number) in enumerate(order):
             job_of[is_block, number] = job = constants + place
-            slots = _SLOTS if is_block else _CHUNK_SLOTS
+            slots = SLOTS if is_block else CHUNK_SLOTS
             after = job_of.get((is_block, number - slots), -1)
             if is_block:
-                size = self._package_bytes(blocks[number].rows)
-                lines = block_copy(PACKAGES, offset, self.packages_at[number % _SLOTS], size, PACKAGE_BARRIERS + number % _SLOTS)
+                size = self.package_bytes(blocks[number].rows)
+                lines = block_copy(PACKAGES, offset, self.packages_at[number % SLOTS], size, PACKAGE_BARRIERS + number % SLOTS)
                 offset += size
             else:
-                lines = self._chunk_copy(part, chunks[number], number % _CHUNK_SLOTS)
+                lines = self._chunk_copy(part, chunks[number], number % CHUNK_SLOTS)
             schedule.loads.append(Load(lines, after))
             assert after < job
         schedule.load_ahead()
@@ -392,32 +105,33 @@ class DepthwiseKernel(Kernel):
             schedule.issue(number * JOB_BYTES)
         stored = 0
         for place, (is_block, number) in enumerate(order):
-            if is_block and number >= _SLOTS:       # the results of the block before in this slot have been read
-                schedule.lines.append(f"wait_group.read {stored - 1 - (number - _SLOTS)}")
+            if is_block and number >= SLOTS:       # the results of the block before in this slot have been read
+                schedule.lines.append(f"wait_group.read {stored - 1 - (number - SLOTS)}")
             if is_block:
-                schedule.start(place, PACKAGE_BARRIERS + number % _SLOTS, self.packages_at[number % _SLOTS])
+                schedule.start(place, PACKAGE_BARRIERS + number % SLOTS, self.packages_at[number % SLOTS])
             else:
-                schedule.start(place, CHUNK_BARRIERS + number % _CHUNK_SLOTS, (constants + number) * JOB_BYTES)
+                schedule.start(place, CHUNK_BARRIERS + number % CHUNK_SLOTS, (constants + number) * JOB_BYTES)
             schedule.wait(constants + place - _JOBS_AHEAD)
             while stored < len(blocks) and job_of[True, stored] < schedule.done:
-                schedule.lines += self._store(part, blocks[stored], stored % _SLOTS)
+                schedule.lines += self._store(part, blocks[stored], stored % SLOTS)
                 stored += 1
             schedule.load_ahead()
         for number in range(stored, len(blocks)):
             schedule.wait(job_of[True, number] + 1)
-            schedule.lines += self._store(part, blocks[number], number % _SLOTS)
+            schedule.lines += self._store(part, blocks[number], number % SLOTS)
         return schedule.lines
 
     def _begin(self, part: Round, at: int) -> list[str]:
         """Copies of records and constants, and registers that stay."""
-        records, constants = self._record_bytes(part), self.constant_rows * self.width
+        records, constants = self.record_bytes(part), self.constant_rows * self.width
         zeros = at + records + constants - self.width
         return [f"barrier.expect b{RECORDS_BARRIER}, {records + constants}",
                 f"umov ur{TO}, 0", f"uadd ur{FROM}, ur{PACKAGES}, {at}",
                 f"copy_block.shared.global ur{TO}, ur{FROM}, {records // BANK_BYTES}, b{RECORDS_BARRIER}",
                 f"umov ur{TO}, {self.constants_at}", f"uadd ur{FROM}, ur{PACKAGES}, {at + records}",
                 f"copy_block.shared.global ur{TO}, ur{FROM}, {constants // BANK_BYTES}, b{RECORDS_BARRIER}",
-                f"umov ur{TO + 1}, {self.width if self.parted is None else self.shape.channels}", f"umov ur{FROM + 1}, {self.shape.channels}", f"umov ur{SIZE}, {part.channels // BANK_BYTES}",
+                f"umov ur{TO + 1}, {self.width if self.parted is None else self.shape.channels}",
+                f"umov ur{FROM + 1}, {self.shape.channels}", f"umov ur{SIZE}, {part.channels // BANK_BYTES}",
                 f"uadd ur{_FILL}, ur{PACKAGES}, {zeros}", f"umov ur{_FILL + 1}, 0",
                 f"umov ur{STORE_TO + 1}, {self.shape.channels * self.item}", f"umov ur{STORE_FROM + 1}, {self.width * self.item}",
                 f"umov ur{STORE_SIZE}, {part.channels * self.item // BANK_BYTES}"]
@@ -427,14 +141,15 @@ class DepthwiseKernel(Kernel):
         barrier, pixels = CHUNK_BARRIERS + slot, self.inner * self.shape.size[0]
         lines, count, nbytes = [], None, 0
         for strip in range(self.strips):
-            first = self._first(strip, part) + chunk.first
+            first = self.first(strip, part) + chunk.first
             cuts = [first, *(min(max(end, first), first + chunk.rows) for end in (0, pixels)), first + chunk.rows]
             for number, (start, stop) in enumerate(zip(cuts, cuts[1:])):
-                if start == stop or (number != 1 and self.strips == 1):
-                    continue
+                if start == stop or (number != 1 and self.strips == 1 and stop - start < chunk.rows):
+                    continue            # with one strip nobody reads them, but a chunk is never empty
                 rows, inside = stop - start, number == 1
                 nbytes += rows * part.channels
-                lines.append(f"umov ur{TO}, {self._place_in(self.chunks_at[slot], Block(start - first, chunk.rows), strip, part.channels, 1)}")
+                place = self._place_in(self.chunks_at[slot], Block(start - first, chunk.rows), strip, part.channels, 1)
+                lines.append(f"umov ur{TO}, {place}")
                 if inside:
                     lines.append(f"uadd ur{FROM}, ur{_X}, {start * self.shape.channels + part.channel}")
                 if inside and self.parted is not None:
@@ -450,12 +165,13 @@ class DepthwiseKernel(Kernel):
         """The results of a block to those of each strip, as one group."""
         lines, count = [], None
         for strip in range(self.strips):
-            rows = min(max(self._valid(strip, part) - block.first, 0), block.rows)
+            rows = min(max(self.valid(strip, part) - block.first, 0), block.rows)
             if not rows:
                 continue
             pixel, size = (strip * self.band + part.row) * self.inner_result + block.first, part.channels * self.item
             lines += [f"uadd ur{STORE_TO}, ur{_Y}, {(pixel * self.shape.channels + part.channel) * self.item}",
-                      f"umov ur{STORE_FROM}, {self._place_in(self.results_at[slot], Block(0, block.rows), strip, part.channels, self.item)}"]
+                      f"umov ur{STORE_FROM}, "
+                      f"{self._place_in(self.results_at[slot], Block(0, block.rows), strip, part.channels, self.item)}"]
             if self.parted is not None:
                 lines.append(f"copy_block.global.shared ur{STORE_TO}, ur{STORE_FROM}, {rows * size // BANK_BYTES}")
                 continue
@@ -466,21 +182,8 @@ class DepthwiseKernel(Kernel):
         return [*lines, "commit_group"]
 
     def _place_in(self, area: int, rows: Block, strip: int, channels: int, item: int) -> int:
-        """Shared address of row ``rows.first`` of a strip in an area that has ``rows.rows`` rows of each, one strip behind the other or side
-        by side; ``item``: bytes of a channel."""
+        """Shared address of row ``rows.first`` of a strip in an area that has ``rows.rows`` rows of each, one strip behind the other or
+        side by side; ``item``: bytes of a channel."""
         if self.parted is not None:
             return area + (strip * rows.rows + rows.first) * channels * item
         return area + (rows.first * self.width + strip * channels) * item
-
-
-def _scale(spec: Requantise) -> tuple[np.ndarray, int]:
-    """Multipliers, as large as 31 bits hold, and what is left of the shift behind the upper half of the product: 1 to 31.
-
-    Raises ``UsageError`` where there is no such shift.
-    """
-    multipliers, shift = np.asarray(spec.multiplier, np.int64), int(spec.shift)
-    while shift < 33 and 2 * multipliers.max() <= MAX_MULTIPLIER:
-        multipliers, shift = 2 * multipliers, shift + 1
-    if shift < 33:
-        raise UsageError(f"multiplier / 2**shift must be below 1/4 for method \"depthwise\", not {multipliers.max()} / 2**{shift}")
-    return multipliers, shift - 32

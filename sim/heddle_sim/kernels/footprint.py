@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from .compiled_plan import CompiledConvolutionPlan
 from .convolution import ConvolutionKernel
+from .depthwise import DepthwiseKernel
 from .gathered_convolution import GatheredConvolutionKernel
 from .kernel import Kernel
 from .parts.offset_window import ENTRY_BYTES
@@ -27,8 +28,8 @@ class Footprint(NamedTuple):
 def footprint(kernel: Kernel) -> Footprint:
     """What the kernel of a convolution takes.
 
-    Factor registers hold weights (compiled) or pixels (gather, im2col), twice where one half is loaded while ``mm`` reads the other, two
-    parts of those that are streamed, and the places of the columns.
+    Factor registers hold pixels (depthwise), or weights (compiled) or pixels (gather, im2col), twice where one half is loaded while ``mm``
+    reads the other, two parts of those that are streamed, and the places of the columns.
     """
     cfg = kernel.cfg
     if isinstance(kernel, CompiledConvolutionPlan):
@@ -38,5 +39,7 @@ def footprint(kernel: Kernel) -> Footprint:
         return Footprint(shared, cfg.threads * (weights + 2 * _REGISTER), ENTRY_BYTES * entries)
     if isinstance(kernel, GatheredConvolutionKernel):
         return Footprint(kernel.shared_end, cfg.threads * (2 * kernel.row_bytes + _REGISTER), ENTRY_BYTES * kernel.elements)
+    if isinstance(kernel, DepthwiseKernel):
+        return Footprint(kernel.shared_end, kernel.panel_rows(kernel.rows) * cfg.sparse_columns, 0)
     assert isinstance(kernel, ConvolutionKernel), f"kernel must be that of a convolution, not {type(kernel).__name__}"
     return Footprint(max(kernel.stages) + kernel.stage_bytes, cfg.threads * (2 * kernel.used_bytes + _REGISTER), 0)

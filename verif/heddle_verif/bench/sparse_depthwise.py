@@ -38,7 +38,8 @@ class DepthwiseBench(SparseBench):
         zero_point = int(rng.integers(limits.min, limits.max + 1))
         self.bias = bias
         self.spec = Requantise(multiplier, 32 + shift, zero_point, low, high, dtype=limits.dtype)
-        table = scale_table(self.cfg, bias, multiplier, shift=shift, unsigned=int(unsigned), zero_point=zero_point, minimum=low, maximum=high)
+        table = scale_table(self.cfg, bias, multiplier, shift=shift, unsigned=int(unsigned), zero_point=zero_point, minimum=low,
+                            maximum=high)
         source = self.place(table, min(128, columns))
         return self.place(panel_record(0, SCALE_ROWS, source, PanelTarget.SCALES))
 

@@ -117,6 +117,8 @@ UNITS = {
                           configurations={name: SCALED[name].replace(shared_memory_kib=128) for name in ("tiny", "base", "large")}),
     "sparse_samples": Unit(make=SparseSystem, bench="sparse_samples", has=lambda cfg: cfg.sparse, simulator="verilator",
                            configurations={name: SCALED[name].replace(shared_memory_kib=128) for name in ("tiny", "base", "large")}),
+    "sparse_depthwise": Unit(make=SparseSystem, bench="sparse_depthwise", has=lambda cfg: cfg.sparse, simulator="verilator",
+                             configurations={name: SCALED[name].replace(shared_memory_kib=128) for name in ("tiny", "base", "large")}),
     "control": Unit(make=ControlSystem, bench="control",
                     configurations=_scaled("tiny", "base", "large", "quad", "resident64", "small", "small_all")),
 }
