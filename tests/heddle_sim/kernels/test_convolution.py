@@ -176,7 +176,7 @@ X, W = np.zeros((1, 2, 4, 4), np.int8), np.zeros((1, 2, 3, 3), np.int8)
     ((X, W[:, :1], dict(group=2)), ValueError, "w must have a multiple of 2 outputs (group), not 1"),
     ((X, W, dict(group=0)), ValueError, "group must be an integer of at least 1, not 0"),
     ((X, W, dict(layout="CHWN")), ValueError, f"layout must be one of {', '.join(LAYOUTS)}, not 'CHWN'"),
-    ((X, W, dict(method="fft")), ValueError, "method must be one of auto, compiled, gather, im2col, not 'fft'"),
+    ((X, W, dict(method="fft")), ValueError, "method must be one of auto, compiled, depthwise, gather, im2col, not 'fft'"),
 ])
 def test_wrong_arguments(arguments, error, says, device):
     x, w, *options = arguments

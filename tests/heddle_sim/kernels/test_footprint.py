@@ -13,6 +13,7 @@ from heddle_sim.device.observers import executed_kernels
 from heddle_sim.kernels.compiled_convolution import CompiledConvolutionKernel, CompiledConvolutionProblem
 from heddle_sim.kernels.convolution import ConvolutionKernel
 from heddle_sim.kernels.convolution_methods import Expectation, expectations, fastest_method
+from heddle_sim.kernels.depthwise import DepthwiseKernel
 from heddle_sim.kernels.footprint import footprint
 from heddle_sim.kernels.gathered_convolution import GatheredConvolutionKernel
 
@@ -22,7 +23,8 @@ BASE = load_config("base")
 @pytest.mark.parametrize("suite", ["list", "mobilenet", "depthwise"])
 def test_what_a_convolution_takes_is_there(suite):
     """Of every layer that a method can do; im2col needs no offsets. Only some layers of the list have room for gathers."""
-    families, seen = {"compiled": CompiledConvolutionKernel, "gather": GatheredConvolutionKernel, "im2col": ConvolutionKernel}, set()
+    families, seen = {"compiled": CompiledConvolutionKernel, "depthwise": DepthwiseKernel, "gather": GatheredConvolutionKernel,
+                      "im2col": ConvolutionKernel}, set()
     for layer, layout in product(SUITES[suite], ("NHWC", "NCHW")):
         shape = layer.geometry(layer.image[0])
         for name, method in expectations(BASE, CompiledConvolutionProblem(shape, ImageLayout(layout))).items():
@@ -31,10 +33,10 @@ def test_what_a_convolution_takes_is_there(suite):
             kernel = families[name](BASE, method.problem)
             used = footprint(kernel)
             assert 0 < used.shared <= BASE.shared_bytes and 0 < used.factors <= BASE.threads * BASE.factor_words * BASE.dot
-            assert (0 < used.offsets <= 4 * BASE.compiled_offsets) if name != "im2col" else used.offsets == 0
+            assert (0 < used.offsets <= 4 * BASE.compiled_offsets) if name in ("compiled", "gather") else used.offsets == 0
             assert 0 < convolution_bound(kernel) <= 1
             seen.add(name)
-    assert seen >= {"compiled", "im2col"} and ("gather" in seen) == (suite != "depthwise")
+    assert seen >= {"compiled", "im2col"} and ("gather" in seen) == (suite != "depthwise") and ("depthwise" in seen) == (suite != "list")
 
 
 def test_the_fastest_method():
