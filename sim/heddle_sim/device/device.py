@@ -319,8 +319,9 @@ class Device(TensorAccess, RecurrentAccess, SparseAccess):
         method : str
             "compiled": ``mm`` finds its elements by a list of offsets that is made before the run. "im2col": the TMAU makes the rows of the
             matrix product while it loads, from channels last, into which the host rearranges other layouts. "gather": the threads gather
-            their windows by such a list, for planes ("NCHW"), one group and an image and all filters that fit shared memory. "auto": what a
-            cost model expects to be fastest; "compiled" with ``bias``, ``x_zero_point`` or ``requantise``.
+            their windows by such a list, for planes ("NCHW"), one group and an image and all filters that fit shared memory. "depthwise": on
+            the sparse engine, for channels last, a multiple of 16, with a filter each. "auto": what a cost model expects to be fastest.
+            With ``bias``, ``x_zero_point`` or ``requantise`` "compiled" and "depthwise" are left, the latter with ``requantise`` only.
         x_zero_point : int
             What a zero of ``x`` is stored as.
         w_zero_point : int or tuple
@@ -329,8 +330,8 @@ class Device(TensorAccess, RecurrentAccess, SparseAccess):
         requantise : Requantise, optional
             What becomes of the sums; needs ``output_stage`` and at least 16 threads.
         keep : bool
-            ``y`` is a ``DeviceArray``, which stays in global memory, where one run with method "compiled" computes it. A convolution or
-            pool that wants the planes that are there reads it in place; ``numpy.asarray`` gives a copy.
+            ``y`` is a ``DeviceArray``, which stays in global memory, where method "depthwise", or one run with method "compiled", computes
+            it. A convolution or pool that wants the planes that are there reads it in place; ``numpy.asarray`` gives a copy.
 
         Returns ``LayerResult``: ``y`` is ``int32`` or of the type of ``requantise``, of ``layout``. Operands and result lie in global
         memory with pixels (im2col, and results with channels last) or planes (compiled) at multiples of 16 bytes; ``stats`` counts from
