@@ -1,6 +1,6 @@
 """Sum scaler: biases, multiplies, rounds and packs the sums of scaled rows."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
@@ -18,6 +18,7 @@ from .layouts import piece_layout, result_layout
 __all__ = ["SumScaler"]
 
 TAPS = 4                                        # sums of a PE
+WAYS = 2                                        # multipliers of a lane: sums of a PE that are scaled at once
 SUM_LATENCY = 1 + MULTIPLIER_LATENCY + 1 + 2    # cycles from a sum to its byte in the packed word: operands, product, shift, narrowing
 PIECES = 4                                      # places for packed words, also of those that are under way
 
@@ -26,7 +27,7 @@ class SumScaler(Component):
     """Sum scaler: turns the sums of eight PEs, 32 of them, into bytes; other results pass [S2.3].
 
     A byte is the sum plus the bias of its column, times its multiplier / 2^32, shifted right and rounded, halves upwards, plus the zero
-    point, within the bounds. Each of the eight lanes has a multiplier and takes the four sums of its PE one after the other.
+    point, within the bounds. Each of the eight lanes has two multipliers and takes two sums of its PE, then the other two.
 
     Parameters
     ----------
@@ -50,11 +51,11 @@ class SumScaler(Component):
     busy : Out(1)
         Scaled results have not left.
 
-    *Latency*: ``SUM_LATENCY`` (7) + 4 cycles from ``i`` to ``o_piece``; ``o`` is combinational from ``i``.
+    *Latency*: ``SUM_LATENCY`` (7) + 2 cycles from ``i`` to ``o_piece``; ``o`` is combinational from ``i``.
 
-    *Throughput*: eight sums a cycle.
+    *Throughput*: sixteen sums a cycle.
 
-    *Back-pressure*: ``i.ready`` of a scaled result comes from registers, in the fourth cycle in which it is taken. Another result waits
+    *Back-pressure*: ``i.ready`` of a scaled result comes from registers, in the second cycle in which it is taken. Another result waits
     until the scaled ones before it have left.
 
     *Reset*: no result is under way; biases, multipliers and bounds have no reset.
@@ -70,20 +71,20 @@ class SumScaler(Component):
 
     def elaborate(self, platform):
         m = Module()
-        item, used, tap = self.i.payload, Signal(range(PIECES + 1)), Signal(range(TAPS))
+        item, used, turn = self.i.payload, Signal(range(PIECES + 1)), Signal(range(TAPS // WAYS))
         scales, takes, last = Signal(), Signal(), Signal()
         m.submodules.pieces = pieces = Queue(piece_layout(self.cfg), PIECES)
         m.d.comb += [
-            scales.eq(item.scaled & ~item.empty), takes.eq(self.i.valid & scales & ((tap != 0) | (used != PIECES))),
-            last.eq(takes & (tap == TAPS - 1)), self.busy.eq(used != 0),
+            scales.eq(item.scaled & ~item.empty), takes.eq(self.i.valid & scales & ((turn != 0) | (used != PIECES))),
+            last.eq(takes & (turn == TAPS // WAYS - 1)), self.busy.eq(used != 0),
             self.o.valid.eq(self.i.valid & ~scales & ~self.busy), self.o.payload.eq(item),
             self.i.ready.eq(Mux(scales, last, self.o.ready & ~self.busy)),
             self.o_piece.valid.eq(pieces.o.valid), self.o_piece.payload.eq(pieces.o.payload), pieces.o.ready.eq(self.o_piece.ready),
         ]
         m.d.sync += [
-            tap.eq(tap + takes), used.eq(used + (takes & (tap == 0)) - (self.o_piece.valid & self.o_piece.ready)),
+            turn.eq(turn + takes), used.eq(used + (takes & (turn == 0)) - (self.o_piece.valid & self.o_piece.ready)),
         ]
-        words = self._lanes(m, takes, tap)
+        words = self._lanes(m, takes, turn)
         head = {name: Stages(m, item[name], f"piece_{name}")[SUM_LATENCY] for name in ("ends", "output")}
         m.d.comb += [
             pieces.i.valid.eq(Stages(m, last, "last", reset=True)[SUM_LATENCY]),
@@ -92,40 +93,46 @@ class SumScaler(Component):
         ]
         return m
 
-    def _lanes(self, m, takes, tap):
-        """Scales of each lane, and its way from a sum to a byte; returns the packed words."""
-        cfg, row, words = self.cfg, self.write_row, []
+    def _lanes(self, m, takes, turn):
+        """Bounds, and the lanes; returns the packed words."""
+        cfg = self.cfg
         bounds, under_way = Signal(scale_bounds_layout, reset_less=True), Stages(m, takes, "takes", reset=True)
-        with m.If(self.write & (row == BOUNDS_ROW) & self.write_lanes[0]):
+        with m.If(self.write & (self.write_row == BOUNDS_ROW) & self.write_lanes[0]):
             m.d.sync += bounds.as_value().eq(self.data[0])
-        groups = exact_log2(cfg.thread_groups)
-        written = [self.write_lanes[slot::cfg.thread_slots] for slot in range(cfg.thread_slots)]       # of each group
+        words = []
         for slot in range(cfg.thread_slots):
-            place, values = Cat(tap, self.i.payload.group), []
-            group = Signal(range(cfg.thread_groups), name=f"group_{slot}")
-            m.d.comb += group.eq(Cat(Cat(written[slot][number] for number in range(cfg.thread_groups) if number >> bit & 1).any()
-                                     for bit in range(groups)))
-            for name, first in (("bias", BIAS_ROW), ("multiplier", MULTIPLIER_ROW)):
-                m.submodules[f"{name}_{slot}"] = memory = Memory(shape=32, depth=TAPS * cfg.thread_groups, init=[])
-                write, read = memory.write_port(), memory.read_port(domain="comb")
-                m.d.comb += [
-                    write.addr.eq(Cat(row[:2], group)), write.data.eq(self.data[slot]), read.addr.eq(place),
-                    write.en.eq(self.write & (row[2:] == first // TAPS) & written[slot].any()),
-                ]
-                values.append(read.data)
-            a, b = (Signal(32, name=f"{name}_{slot}", reset_less=True) for name in ("biased", "factor"))
-            shifted = Signal(33, name=f"shifted_{slot}", reset_less=True)
-            m.submodules[f"product_{slot}"] = product = Multiplier()
-            m.submodules[f"narrow_{slot}"] = narrow = Narrow(bounded=True)
-            m.d.sync += [
-                a.eq(self.i.payload.data[slot].word_select(tap, 32) + values[0]), b.eq(values[1]),
-                shifted.eq(Cat(0, product.o).as_signed() >> bounds.shift),
-            ]
-            m.d.comb += [
-                product.valid.eq(under_way[1]), product.a.eq(a), product.b.eq(b), product.high.eq(1),
-                narrow.shifted.eq(shifted), narrow.take.eq(under_way[SUM_LATENCY - 2]), narrow.unsigned.eq(bounds.unsigned),
-                *(getattr(narrow, name).eq(bounds[name]) for name in ("zero_point", "minimum", "maximum")),
-            ]
-            words.append(narrow.word)
+            bytes_of_way = [self._way(m, slot, way, turn, bounds, under_way) for way in range(WAYS)]
+            words.append(Cat(each[number] for number in range(TAPS // WAYS) for each in bytes_of_way))
         assert 32 * len(words) == 2 * 8 * BANK_BYTES
         return words
+
+    def _way(self, m, slot, way, turn, bounds, under_way):
+        """Scales of every second sum of a lane, and their way to bytes, which it returns, the first one first."""
+        cfg, name = self.cfg, f"{slot}_{way}"
+        written, group = self.write_lanes[slot::cfg.thread_slots], Signal(range(cfg.thread_groups), name=f"group_{name}")
+        m.d.comb += group.eq(Cat(Cat(written[number] for number in range(cfg.thread_groups) if number >> bit & 1).any()
+                                 for bit in range(exact_log2(cfg.thread_groups))))
+        values = []
+        for kind, first in (("bias", BIAS_ROW), ("multiplier", MULTIPLIER_ROW)):
+            m.submodules[f"{kind}_{name}"] = memory = Memory(shape=32, depth=TAPS // WAYS * cfg.thread_groups, init=[])
+            write, read = memory.write_port(), memory.read_port(domain="comb")
+            row = self.write_row
+            m.d.comb += [
+                write.addr.eq(Cat(row[1], group)), write.data.eq(self.data[slot]), read.addr.eq(Cat(turn, self.i.payload.group)),
+                write.en.eq(self.write & (row[2:] == first // TAPS) & (row[0] == way) & written.any()),
+            ]
+            values.append(read.data)
+        a, b = (Signal(32, name=f"{kind}_{name}", reset_less=True) for kind in ("biased", "factor"))
+        shifted = Signal(33, name=f"shifted_{name}", reset_less=True)
+        m.submodules[f"product_{name}"] = product = Multiplier()
+        m.submodules[f"narrow_{name}"] = narrow = Narrow(bounded=True)
+        m.d.sync += [
+            a.eq(self.i.payload.data[slot].word_select(Cat(Const(way, 1), turn), 32) + values[0]), b.eq(values[1]),
+            shifted.eq(Cat(0, product.o).as_signed() >> bounds.shift),
+        ]
+        m.d.comb += [
+            product.valid.eq(under_way[1]), product.a.eq(a), product.b.eq(b), product.high.eq(1),
+            narrow.shifted.eq(shifted), narrow.take.eq(under_way[SUM_LATENCY - 2]), narrow.unsigned.eq(bounds.unsigned),
+            *(getattr(narrow, field).eq(bounds[field]) for field in ("zero_point", "minimum", "maximum")),
+        ]
+        return [narrow.word.word_select(number, 8) for number in range(TAPS - TAPS // WAYS, TAPS)]

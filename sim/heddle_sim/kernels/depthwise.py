@@ -86,7 +86,7 @@ class DepthwiseKernel(DepthwisePlan):
                 order.append((False, begun))
                 begun += 1
             order.append((True, number))
-        offset, job_of = at + self.package_offset(part), {}
+        offset, job_of = at + self.constants_end, {}
         for place, (is_block, number) in enumerate(order):
             job_of[is_block, number] = job = constants + place
             slots = SLOTS if is_block else CHUNK_SLOTS
@@ -123,13 +123,10 @@ class DepthwiseKernel(DepthwisePlan):
 
     def _begin(self, part: Round, at: int) -> list[str]:
         """Copies of records and constants, and registers that stay."""
-        records, constants = self.record_bytes(part), self.constant_rows * self.width
-        zeros = at + records + constants - self.width
-        return [f"barrier.expect b{RECORDS_BARRIER}, {records + constants}",
-                f"umov ur{TO}, 0", f"uadd ur{FROM}, ur{PACKAGES}, {at}",
-                f"copy_block.shared.global ur{TO}, ur{FROM}, {records // BANK_BYTES}, b{RECORDS_BARRIER}",
-                f"umov ur{TO}, {self.constants_at}", f"uadd ur{FROM}, ur{PACKAGES}, {at + records}",
-                f"copy_block.shared.global ur{TO}, ur{FROM}, {constants // BANK_BYTES}, b{RECORDS_BARRIER}",
+        size = self.constants_end
+        zeros = at + size - self.width
+        return [f"barrier.expect b{RECORDS_BARRIER}, {size}", f"umov ur{TO}, 0", f"uadd ur{FROM}, ur{PACKAGES}, {at}",
+                f"copy_block.shared.global ur{TO}, ur{FROM}, {size // BANK_BYTES}, b{RECORDS_BARRIER}",
                 f"umov ur{TO + 1}, {self.width if self.parted is None else self.shape.channels}",
                 f"umov ur{FROM + 1}, {self.shape.channels}", f"umov ur{SIZE}, {part.channels // BANK_BYTES}",
                 f"uadd ur{_FILL}, ur{PACKAGES}, {zeros}", f"umov ur{_FILL + 1}, 0",

@@ -30,8 +30,9 @@ __all__ = ["CHUNK_SLOTS", "SLOTS", "DepthwisePlan", "DepthwiseProblem", "Round"]
 
 SLOTS, CHUNK_SLOTS = 4, 3           # of packages and of results; of chunks
 _CHUNKS, _CHUNK_ROWS = 8, 32        # of a round at most, where they have room; rows of one at least
+_FIRST_CHUNKS = 2                   # in front of the first block
 _BLOCKS, _BLOCK_ROWS = 24, 8        # the same of results
-_SCALED_SUMS = 4                    # cycles for the sums of eight PEs that become bytes
+_SCALED_SUMS = 2                    # cycles for the sums of eight PEs that become bytes
 _START, _BLOCK_CYCLES = 420, 6      # of the cycle model
 
 
@@ -129,11 +130,11 @@ class DepthwisePlan(Kernel):
         cfg, rows = self.cfg, self.rows * self.inner_result
         self.weight_rows = int(weight_rows(cfg, self.shape.positions)[-1]) + 1
         self.constant_rows = self.weight_rows + SCALE_ROWS * self.scaled + 1
-        panel = self.panel_rows(self.rows) - 1
+        panel, whole = self.panel_rows(self.rows) - 1, Round(0, 0, 0, self.rows)
         self.chunk_rows = max(_CHUNK_ROWS, -(-panel // _CHUNKS))
         self.block_rows = round_up(max(_BLOCK_ROWS, -(-rows // _BLOCKS)), max(1, ROW_BYTES // (self.width * self.item)))
         while True:
-            records = round_up(JOB_BYTES * (4 + -(-panel // self.chunk_rows)), ROW_BYTES)
+            records = round_up(JOB_BYTES * (2 + self.scaled + len(self.chunks(whole))), ROW_BYTES)
             constants = round_up(self.constant_rows * self.width, ROW_BYTES)
             package = round_up(self.package_bytes(self.block_rows), ROW_BYTES)
             results = round_up(self.block_rows * self.width * self.item, ROW_BYTES)
@@ -231,9 +232,11 @@ class DepthwisePlan(Kernel):
         return [Block(first, min(self.block_rows, count - first)) for first in range(0, count, self.block_rows)]
 
     def chunks(self, part: Round) -> list[Block]:
-        """Pixels of each strip of the image, in order; the first chunk has what the first block needs, if it has room."""
-        count, rows = self.panel_rows(part.rows) - 1, min(self.needed(self.blocks(part)[0]), self.chunk_rows)
-        firsts = [0, *range(rows, count, self.chunk_rows)]
+        """Pixels of each strip of the image, in order. The first block waits for the first ones, which are small: one is loaded while the
+        next one arrives."""
+        count, needed = self.panel_rows(part.rows) - 1, self.needed(self.blocks(part)[0])
+        step = min(-(-needed // _FIRST_CHUNKS), self.chunk_rows)
+        firsts = [*range(0, needed, step), *range(needed, count, self.chunk_rows)]
         return [Block(first, behind - first) for first, behind in zip(firsts, [*firsts[1:], count])]
 
     def needed(self, block: Block) -> int:
@@ -260,8 +263,9 @@ class DepthwisePlan(Kernel):
         if self.scaled:
             records.append(panel_record(0, SCALE_ROWS, at + self.weight_rows * self.width, PanelTarget.SCALES))
         records.append(panel_record(0, 1, at + (self.constant_rows - 1) * self.width))
-        return records + [panel_record(1 + chunk.first, chunk.rows, self.chunks_at[number % CHUNK_SLOTS], strips=self.parted or 0)
-                          for number, chunk in enumerate(self.chunks(part))]
+        records += [panel_record(1 + chunk.first, chunk.rows, self.chunks_at[number % CHUNK_SLOTS], strips=self.parted or 0)
+                    for number, chunk in enumerate(self.chunks(part))]
+        return [np.concatenate(records), np.zeros(self.constants_at - JOB_BYTES * len(records), np.uint8)]
 
     def _constants(self, weights: np.ndarray, bias: np.ndarray, own: slice) -> np.ndarray:
         """Rows of weights, scales and zero points."""
@@ -293,13 +297,12 @@ class DepthwisePlan(Kernel):
 
     def bytes(self, part: Round) -> int:
         """Of the tables of a round."""
-        return self.package_offset(part) + sum(self.package_bytes(block.rows) for block in self.blocks(part))
+        return self.constants_end + sum(self.package_bytes(block.rows) for block in self.blocks(part))
 
-    def record_bytes(self, part: Round) -> int:
-        return JOB_BYTES * (2 + self.scaled + len(self.chunks(part)))
-
-    def package_offset(self, part: Round) -> int:
-        return self.record_bytes(part) + self.constant_rows * self.width
+    @property
+    def constants_end(self) -> int:
+        """Bytes of the records and constants of a round, in global and in shared memory."""
+        return self.constants_at + self.constant_rows * self.width
 
     def package_bytes(self, rows: int) -> int:
         """Of a block of some pixels of the result."""

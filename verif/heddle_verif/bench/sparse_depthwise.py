@@ -200,7 +200,7 @@ async def depthwise_stops(dut):
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 async def depthwise_pace(dut):
-    """Without stalls rows of bytes take the larger of their steps and a cycle for each eight columns; loads of B pass beside."""
+    """Without stalls rows of bytes take the larger of their steps and a cycle for each sixteen columns."""
     bench = DepthwiseBench(dut, paced=True)
     await bench.start()
     cfg, far = bench.cfg, 2 * bench.cfg.lane_slices
@@ -211,7 +211,7 @@ async def depthwise_pace(dut):
         await bench.check(loads)
         cycles = await bench.check([job.address])
         bench.compare(job)
-        each = max(-(-count // cfg.sparse_pairs), cfg.sparse_columns // 8 if scaled else cfg.thread_groups)
+        each = max(-(-count // cfg.sparse_pairs), cfg.sparse_columns // 16 if scaled else cfg.thread_groups)
         assert cycles <= each * 24 + 60 + far, f"{cycles} cycles for 24 rows of {count}, {each} each"
         dut._log.info("pace: %d elements, %d cycles, %d expected", count, cycles, 24 * each)
     bench.finish()
