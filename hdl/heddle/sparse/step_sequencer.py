@@ -271,8 +271,9 @@ class StepSequencer(Component):
         chosen, item, samples, entry = self._chosen, self._chosen.item, self.samples, self.o_sample.payload
         present = Cat(chosen.count != 0, chosen.count[1])       # non-zeros, whose multipliers have weights of their own
         own = Cat(*(bit for bit in present[:self.cfg.sparse_pairs]), Const(0, self.cfg.numbers_per_word - self.cfg.sparse_pairs))
+        taken = Mux(item.samples, (1 << self.cfg.numbers_per_word) - 1, Mux(item.depthwise, own, 0))
         m.d.sync += [
-            samples.active.eq(Mux(item.samples, (1 << self.cfg.numbers_per_word) - 1, Mux(item.depthwise, own, 0))),
+            samples.active.eq(Mux(fires, taken, 0)),        # without a step the multipliers belong to other units
             samples.word.eq(Mux(item.depthwise, chosen.weights, Cat(chosen.step, chosen.half))),
             samples.unsigned.eq(item.unsigned_panel), samples.unsigned_operand.eq(item.unsigned_left),
             self.o_sample.valid.eq(fires & item.samples & ((chosen.count != 0) | item.ends)),

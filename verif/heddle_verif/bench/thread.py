@@ -211,9 +211,9 @@ async def operation_cycles(dut):
         bench.write_entries(np.arange(bench.cfg.compiled_offsets) * 16 | 0xFFF << OFFSET_BITS)
         for access, entries in ((Access.U8, 16), (Access.U8, 4), (Access.B32, 4), (Access.B32, 1), (Access.V2, 2)):
             size = ACCESS_BYTES[access]
-            workload.set(9 + size, np.arange(bench.cfg.threads) * size)
+            workload.set(200 + size, np.arange(bench.cfg.threads) * size)       # which no other case writes
             words = max(entries * size // 4, 1)
-            gather = dict(load, access=access, dst=FIRST_FACTOR_REGISTER, a=9 + size, element_shift=0, gathers=1, entries=entries - 1)
+            gather = dict(load, access=access, dst=FIRST_FACTOR_REGISTER, a=200 + size, element_shift=0, gathers=1, entries=entries - 1)
             cases[f"gather of {entries} {access.name}"] = (gather, 0, max(entries * groups + 2, -(-words // parts) * groups))
     await bench.idle()
     wrong = []

@@ -187,8 +187,8 @@ async def errors(dut):
         golden.run(good, uniform={20: number})
         assert await host.run(good.words, {20: number}) == NONE, name
         assert np.array_equal(host.memory, golden.state.memory), name
-    # Those of tensors, of waits that are limited and of several cores have tests of their own.
-    elsewhere = {code for code in ErrorCode if code.name.startswith("TENSOR_")} | {
+    # Those of tensors, of sparse jobs, of waits that are limited and of several cores have tests of their own.
+    elsewhere = {code for code in ErrorCode if code.name.startswith(("TENSOR_", "SPARSE_"))} | {
         ErrorCode.WAIT_TIMEOUT, ErrorCode.MULTICAST_MASK, ErrorCode.RECURRENT_IMAGE}
     assert {code for code, _ in programs.values()} == set(ErrorCode) - elsewhere - {ErrorCode.NONE, ErrorCode.TIMEOUT}
 
