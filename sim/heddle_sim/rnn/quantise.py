@@ -2,7 +2,8 @@
 
 A sum of a gate is an integer in units of ``scale``. All of its products have that unit: weights of vector v are in units of
 scale · 2^fraction(v), so the widest range of any of them decides the scale of a gate. Fractions of the vectors are chosen together, so
-that the error of all sums, of rounding weights and elements, is expected to be least.
+that the error of all sums, of rounding weights and elements, is expected to be least. Weights are then rounded so that their errors cancel
+in the sums of the sequences that are given, where these are long enough to tell.
 """
 
 import itertools
@@ -29,6 +30,8 @@ GATE_FRACTION = 16                  # of activations of gates
 HEADROOM = 1                        # bits of a linear sum below those of its result
 MAX_BIAS = 1 << 26                  # in units of a sum, so that few constants make it
 _SUM_LIMIT = 1 << 31
+MOST_ELEMENTS = 1024                # of a sum whose weights are rounded for vectors: the time grows with the third power
+DAMPING = 0.001                     # of the mean square of an element: how far rounding trusts the vectors
 
 Samples = Iterable[tuple[np.ndarray, np.ndarray | None, np.ndarray | None]]
 
@@ -144,9 +147,10 @@ def _parts(layer: FloatLayer) -> dict[str, _Part]:
     return {"i": part(0, "h" if layer.kind == "rnn" else None, function=functions[0], result=True)}
 
 
-def _statistics(layer: FloatLayer, data: Samples) -> dict[str, tuple[float, float]]:
-    """Largest magnitude and mean square of each vector, from sequences of (x, h, c)."""
-    rows, results = [], []
+def _vectors(layer: FloatLayer, data: Samples) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Vectors of all steps of sequences of (x, h, c), by name, as they are multiplied; and all results, with those before the first steps.
+    """
+    rows, before, results = [], [], []
     for sample in data:
         if not isinstance(sample, tuple | list) or len(sample) != 3:
             raise UsageTypeError(f"data must be tuples (x, h, c), not {type(sample).__name__}")
@@ -154,9 +158,16 @@ def _statistics(layer: FloatLayer, data: Samples) -> dict[str, tuple[float, floa
         h, c = (value if value is None else number_array(f"{name} of data", value, (layer.size,)) for name, value in zip("hc", sample[1:]))
         y, _, _ = run_float(layer, x, h, c)
         rows.append(x)
+        first = np.zeros(layer.size) if h is None else h
+        before += [first[None], y[:-1]] if len(y) else []
         results += [y] if h is None else [y, h[None]]
     vectors = {f"x{n}": block for n, block in enumerate(np.split(np.concatenate(rows), np.cumsum(layer.widths)[:-1], axis=1))}
-    vectors["h"] = np.concatenate(results)
+    vectors["h"] = np.concatenate(before) if before else np.zeros((0, layer.size))
+    return vectors, np.concatenate(results)
+
+
+def _statistics(vectors: dict[str, np.ndarray]) -> dict[str, tuple[float, float]]:
+    """Largest magnitude and mean square of each vector."""
     return {name: (np.abs(block).max(initial=0.0), float(np.mean(block * block)) if block.size else 0.0) for name, block in vectors.items()}
 
 
@@ -222,20 +233,53 @@ def _choose(parts: dict[str, _Part], statistics: dict[str, tuple[float, float]],
     return best[1:]
 
 
+def _rounded(part: _Part, fractions: dict[str, int], scale: float,
+             vectors: dict[str, np.ndarray] | None) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Weights in units of the sum, rounded, by vector, and bias.
+
+    With as many ``vectors`` as elements or more, rounding is for these: after each column the error that it makes in their sums is
+    taken from the columns behind it, as far as they can; the bias takes what all sums have in common. Columns with the largest elements
+    come first.
+    """
+    units = {vector: block / (scale * 2.0 ** fractions[_base(vector)]) for vector, block in part.terms.items()}
+    plain = {vector: np.rint(block) for vector, block in units.items()}, np.rint(part.bias / scale)
+    if vectors is None or not set(units) <= vectors.keys():
+        return plain
+    rows = np.concatenate([vectors[name] * 2.0 ** fractions[name] for name in units], axis=1)
+    if not rows.shape[1] <= min(len(rows), MOST_ELEMENTS):
+        return plain
+    products = rows.T @ rows / len(rows)
+    energy = np.diag(products).copy()
+    if not energy.mean():
+        return plain
+    order = np.argsort(-energy, kind="stable")
+    products = products[np.ix_(order, order)] + DAMPING * energy.mean() * np.eye(len(order))
+    spread = np.linalg.cholesky(np.linalg.inv(products)).T
+    wanted = np.concatenate(list(units.values()), axis=1)
+    left, found = wanted[:, order], np.empty_like(wanted)
+    for place, column in enumerate(order):
+        found[:, column] = np.clip(np.rint(left[:, place]), -128, 127)
+        error = (left[:, place] - found[:, column]) / spread[place, place]
+        left[:, place + 1:] -= np.outer(error, spread[place, place + 1:])
+    bias = np.rint(part.bias / scale + (wanted - found) @ rows.mean(axis=0))
+    return dict(zip(units, np.split(found, np.cumsum([block.shape[1] for block in units.values()])[:-1], axis=1))), bias
+
+
 def _gate(name: str, part: _Part, fractions: dict[str, int], limits: dict[str, int], scale: float | None,
-          result_fraction: int) -> QuantisedGate:
+          result_fraction: int, vectors: dict[str, np.ndarray] | None) -> QuantisedGate:
     given = scale is not None
     if scale is None:
         scale = _scale(part, fractions, limits)
     weights = {}
-    for vector, block in part.terms.items():
-        rounded = np.rint(block / (scale * 2.0 ** fractions[_base(vector)]))
+    blocks, bias = _rounded(part, fractions, scale, None if given else vectors)
+    for vector, rounded in blocks.items():
         if given and rounded.size and not -128 <= rounded.min() <= rounded.max() <= 127:
             raise UsageError(f"weights of gate {name} for {vector} must be from -128 to 127 in units of their scale, not "
                              f"{rounded.min():.0f} to {rounded.max():.0f}")
         weights[vector] = np.clip(rounded, -128, 127).astype(np.int8)
-    bias = np.rint(part.bias / scale)
     bound = np.abs(bias) + sum(np.abs(block.astype(np.int64)).sum(1) * limits[_base(vector)] for vector, block in weights.items())
+    if bound.max(initial=0) >= _SUM_LIMIT and vectors is not None:
+        return _gate(name, part, fractions, limits, scale if given else None, result_fraction, None)
     if bound.max(initial=0) >= _SUM_LIMIT:
         raise UsageError(f"sums of gate {name} must stay below 2**31 with its scale of {scale:g}, not reach {bound.max():.0f}")
     fraction = part.fraction(result_fraction)
@@ -256,7 +300,8 @@ def quantise_layer(layer: FloatLayer, data: Samples | None = None, *, fractions:
     Parameters
     ----------
     data : list of (x [steps, inputs], h [size] or None, c [size] or None), optional
-        Sequences from which the ranges of input and result are taken; none of their inputs is clipped. Default: magnitudes up to 1.
+        Sequences from which the ranges of input and result are taken, and for which weights are rounded where they have as many steps as
+        a sum has elements; none of their inputs is clipped. Default: magnitudes up to 1.
     fractions : dict of str to int, optional
         Fraction bits of "x0", "x1" … and "h", where they are given instead of chosen.
     weight_scales : dict of str to float, optional
@@ -284,8 +329,10 @@ def quantise_layer(layer: FloatLayer, data: Samples | None = None, *, fractions:
     except TypeError:
         raise UsageTypeError(f"data must be a list of tuples (x, h, c), not {type(data).__name__}") from None
     if samples:
-        statistics = _statistics(layer, samples)
+        vectors, results = _vectors(layer, samples)
+        statistics = _statistics(vectors | {"h": results})
     else:
+        vectors = None
         statistics = {f"x{n}": (1.0, 0.25) for n in range(len(layer.widths))} | {"h": (1.0, 0.25)}
     low, high = _result_fractions(layer)
     if high == 15:      # tanh and sigmoid reach 1 whatever the data
@@ -297,7 +344,7 @@ def quantise_layer(layer: FloatLayer, data: Samples | None = None, *, fractions:
     for name, part in parts.items():
         first = _base(next(iter(part.terms)))
         given = weight_scales[name] * 2.0 ** -chosen[first] if name in weight_scales else None
-        gates[name] = _gate(name, part, chosen, limits, given, chosen["h"])
+        gates[name] = _gate(name, part, chosen, limits, given, chosen["h"], vectors)
     return QuantisedLayer(layer.kind, layer.size, gates, tuple(FUNCTIONS[name] for name in layer.activations), chosen, limits,
                           _peepholes(layer, parts), layer.linear_before_reset, widths=layer.widths)
 

@@ -110,9 +110,10 @@ def test_float_layers_equal_the_operators():
 # -- quantisation -------------------------------------------------------------------------------
 
 def test_quantiser_keeps_ranges():
+    """With fewer steps than elements each weight is the nearest."""
     rng = np.random.default_rng(0)
     for scale in (0.01, 1.0, 100.0):
-        operands = layer_operands(rng, "lstm", 12, 5, 30, batch=1)
+        operands = layer_operands(rng, "lstm", 12, 5, 16, batch=1)
         onnx = onnx_operands("lstm", operands[0] * scale, *operands[1:])
         layer = quantise_layer(onnx.layers[0], onnx.data(0))
         fraction = layer.fractions["x0"]
@@ -124,6 +125,32 @@ def test_quantiser_keeps_ranges():
                 assert np.abs(found - wanted).max() <= unit / 2 * (1 + 1e-9)
             factor = layer.gates[gate].multiplier / 2 ** (16 + layer.gates[gate].shift)
             assert factor == pytest.approx(layer.gates[gate].scale * 2 ** layer.gates[gate].fraction, rel=2e-5)
+
+
+def test_weights_are_rounded_for_their_vectors(monkeypatch):
+    """Errors of rounding cancel in the sums of the sequences that were given, and of others of their kind."""
+    rng = np.random.default_rng(5)
+    mixing = rng.standard_normal((12, 40)) / 4          # inputs depend on each other, as those of networks do
+    operands = layer_operands(rng, "lstm", 24, 40, 400, batch=1)
+    operands[0][:] = np.tanh(rng.standard_normal((400, 1, 12)) @ mixing)
+    onnx = onnx_operands("lstm", *operands)
+    layer, seen = onnx.layers[0], onnx.data(0)
+    others = np.tanh(rng.standard_normal((400, 12)) @ mixing)
+
+    def errors():
+        """Mean square error of the result on the sequence that was given and on another one."""
+        quantised = quantise_layer(layer, seen)
+        found = []
+        for x in (np.asarray(seen[0][0]), others):
+            (result,), _ = device.run_tasks([Sequence(Network.of_quantised(quantised), x)])
+            found.append(np.mean((result.outputs["y.h"] - run_float(layer, x)[0]) ** 2))
+        return np.array(found)
+
+    with Device(BASE, "golden", memory_bytes=1 << 20) as device:
+        for_vectors = errors()
+        monkeypatch.setattr("heddle_sim.rnn.quantise.MOST_ELEMENTS", 0)
+        nearest = errors()
+    assert (for_vectors < nearest * (0.3, 0.6)).all(), f"{for_vectors} beside {nearest}"
 
 
 def test_sums_cannot_overflow():
