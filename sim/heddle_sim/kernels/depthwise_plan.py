@@ -29,11 +29,11 @@ from .problem import Elements, Problem
 __all__ = ["CHUNK_SLOTS", "SLOTS", "DepthwisePlan", "DepthwiseProblem", "Round"]
 
 SLOTS, CHUNK_SLOTS = 4, 3           # of packages and of results; of chunks
-_CHUNKS, _CHUNK_ROWS = 8, 32        # of a round at most, where they have room; rows of one at least
+_CHUNKS, _CHUNK_ROWS = 16, 28       # of a round at most, where they have room; rows of one at least
 _FIRST_CHUNKS = 2                   # in front of the first block
 _BLOCKS, _BLOCK_ROWS = 24, 8        # the same of results
 _SCALED_SUMS = 2                    # cycles for the sums of eight PEs that become bytes
-_START, _BLOCK_CYCLES = 420, 6      # of the cycle model
+_START, _ROW_COPY = 584, 1.25       # of the cycle model: cycles of a launch that nothing hides; of a row that is copied by itself
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,15 +167,14 @@ class DepthwisePlan(Kernel):
 
     @classmethod
     def estimate(cls, cfg: Config, problem: DepthwiseProblem) -> int:
-        """Cycles of an image: of each round the longest of steps with the loads of the panel, of the sums that leave, and of copies."""
+        """Cycles of an image: of each round the pixels of the result and the loads of the panel, or the longest of the copies."""
         kernel, total = cls(cfg, problem), 0
         steps, drain = kernel.row_cycles
         for part, *_ in kernel.turns:
             rows, panel = part.rows * kernel.inner_result, kernel.panel_rows(part.rows)
-            bus = kernel.strips * part.channels * (panel + rows * kernel.item) // cfg.axi_bytes
-            first = (kernel.shape.reach[0] + 1) * kernel.inner * cfg.thread_groups
-            blocks = -(-rows // kernel.block_rows)
-            total += _START + first + max(rows * max(steps, drain), rows * steps + panel * cfg.thread_groups, bus) + _BLOCK_CYCLES * blocks
+            bus = kernel.strips * part.channels * max(panel, rows * kernel.item) // cfg.axi_bytes
+            copies = int(_ROW_COPY * kernel.strips * (panel + rows)) if kernel.parted is None else 0
+            total += _START + max(rows * max(steps, drain) + panel * cfg.thread_groups, bus, copies)
         return total
 
     @property
