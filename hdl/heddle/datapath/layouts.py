@@ -110,8 +110,8 @@ def SamplePort(cfg):
 
     *Ports*:
     active : Out(numbers_per_word)
-        In the cycle of a step: four multipliers each, 4 n to 4 n + 3 with bit n, that take the operand row of their PE in the place of
-        broadcast elements: all of a sampled product, those with a non-zero of a depthwise row.
+        In the cycle of a step: multipliers 4 n to 4 n + 3 take, with bit n, the operand row of their PE in the place of broadcast elements.
+        These are all of a sampled product, and those with a non-zero of a depthwise row.
     word : Out(4)
         Word of the operand rows.
     unsigned, unsigned_operand : Out(1)

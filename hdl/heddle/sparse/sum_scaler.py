@@ -26,8 +26,9 @@ PIECES = 4                                      # places for packed words, also 
 class SumScaler(Component):
     """Sum scaler: turns the sums of eight PEs, 32 of them, into bytes; other results pass [S2.3].
 
-    A byte is the sum plus the bias of its column, times its multiplier / 2^32, shifted right and rounded, halves upwards, plus the zero
-    point, within the bounds. Each of the eight lanes has two multipliers and takes two sums of its PE, then the other two.
+    The bias of its column is added to a sum. It is multiplied with the multiplier of its column, and the upper 32 bits remain. These are
+    shifted right and rounded, halves upwards. The byte is this number plus the zero point, within the bounds. Each of the eight lanes has
+    two multipliers: it takes two sums of its PE, then the other two.
 
     Parameters
     ----------
@@ -95,20 +96,20 @@ class SumScaler(Component):
 
     def _lanes(self, m, takes, turn):
         """Bounds, and the lanes; returns the packed words."""
-        cfg = self.cfg
-        bounds, under_way = Signal(scale_bounds_layout, reset_less=True), Stages(m, takes, "takes", reset=True)
+        cfg, self._turn = self.cfg, turn
+        self._bounds, self._under_way = Signal(scale_bounds_layout, reset_less=True), Stages(m, takes, "takes", reset=True)
         with m.If(self.write & (self.write_row == BOUNDS_ROW) & self.write_lanes[0]):
-            m.d.sync += bounds.as_value().eq(self.data[0])
+            m.d.sync += self._bounds.as_value().eq(self.data[0])
         words = []
         for slot in range(cfg.thread_slots):
-            bytes_of_way = [self._way(m, slot, way, turn, bounds, under_way) for way in range(WAYS)]
+            bytes_of_way = [self._way(m, slot, way) for way in range(WAYS)]
             words.append(Cat(each[number] for number in range(TAPS // WAYS) for each in bytes_of_way))
         assert 32 * len(words) == 2 * 8 * BANK_BYTES
         return words
 
-    def _way(self, m, slot, way, turn, bounds, under_way):
+    def _way(self, m, slot, way):
         """Scales of every second sum of a lane, and their way to bytes, which it returns, the first one first."""
-        cfg, name = self.cfg, f"{slot}_{way}"
+        cfg, turn, bounds, under_way, name = self.cfg, self._turn, self._bounds, self._under_way, f"{slot}_{way}"
         written, group = self.write_lanes[slot::cfg.thread_slots], Signal(range(cfg.thread_groups), name=f"group_{name}")
         m.d.comb += group.eq(Cat(Cat(written[number] for number in range(cfg.thread_groups) if number >> bit & 1).any()
                                  for bit in range(exact_log2(cfg.thread_groups))))
