@@ -64,7 +64,8 @@ class PE(Component):
 
     With ``sparse`` such a step may take 32-bit parts of two factor words: multipliers 0 to 3 one of port A, multipliers 4 to 7 one of port
     B of the factor register file. Multipliers of ``multiply.operand`` take a word of the operand rows of this PE in the place of
-    ``word``: a row of A, so that the root is the PE's part of a sampled product, or weights of this PE's columns in a depthwise row.
+    ``word``. It has a part of a row of A, and the root is this PE's part of a sampled product. Or it has the weights of this PE's columns
+    in a depthwise row.
 
     Parameters
     ----------

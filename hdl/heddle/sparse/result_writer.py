@@ -17,8 +17,8 @@ MOST_WRITES = 8         # requests without acknowledgement
 
 
 class ResultWriter(Component):
-    """Result writer: writes the sums of eight PEs to all banks of shared memory, their bytes to two banks, or sampled elements to one bank,
-    and reports the end of each job.
+    """Result writer: writes results to shared memory and reports the end of each job. Sums of eight PEs go to all banks, their bytes to
+    two, sampled elements to one.
 
     Parameters
     ----------
