@@ -53,8 +53,8 @@ class SparseEngine(Component):
     """Sparse engine: multiplies rows of a sparse matrix, in compressed rows, with a panel of a dense matrix that the PEs hold [S4].
 
     Jobs lie in shared memory (``heddle.isa.sparse_job``). A job loads rows of the dense matrix into the panel, or multiplies rows of the
-    sparse matrix and writes their sums, or bytes made of them, to shared memory. While ``busy`` the PEs and their register port belong to
-    the engine. The accumulators 0 to 15 of all taps, registers 0 to 15, are undefined after a job.
+    sparse matrix. Their sums, or bytes made of them, go to shared memory. While ``busy`` the PEs and their register port belong to the
+    engine. The accumulators 0 to 15 of all taps, registers 0 to 15, are undefined after a job.
 
     Jobs are pipelined: fields, pointers and non-zeros of the next job are read while the rows of the job before have their steps.
 

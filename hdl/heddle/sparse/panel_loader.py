@@ -21,7 +21,7 @@ class PanelLoader(Component):
 
     Where PEs are parted into strips, all rows of the first strip come first.
 
-    A row of A of a sampled product is some such rows, which go to the operand rows of the PEs instead, as weights of depthwise rows do.
+    A row of A of a sampled product is some such rows, which go to the operand rows of the PEs instead. So do weights of depthwise rows.
     Biases, multipliers and bounds of scaled rows leave through the same registers.
 
     Parameters
