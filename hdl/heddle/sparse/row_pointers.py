@@ -147,7 +147,8 @@ class RowPointers(Component):
         opened, filled = Signal(), Signal()             # the first pointer is known; a row with non-zeros has passed
         before, number = Signal(POINTER_BITS), Signal(16)
         groups = exact_log2(self.cfg.thread_groups)
-        block, blocks, last = Signal(BLOCK_BITS), Signal(range(self.cfg.thread_groups + 1)), Signal(BLOCK_BITS)
+        block, blocks = Signal(BLOCK_BITS), Signal(range(self.cfg.thread_groups + 1))
+        last, stride = Signal(BLOCK_BITS), Signal(BLOCK_BITS)
         rows, faulty, falls, some = Signal(BLOCK_BITS), Signal(), Signal(), Signal()     # ``rows``: unit behind the last of shared memory
         sum_word = Signal(BLOCK_BITS)                   # of the first sum of a row of a mask
         count, offsets = Signal(POINTER_BITS), [Signal(POINTER_BITS, name=f"offset_{number}") for number in range(2)]
@@ -165,8 +166,8 @@ class RowPointers(Component):
             item.count.eq(Mux(count[COUNT_BITS:].any(), (1 << COUNT_BITS) - 1, count)), item.start.eq(offsets[0] % ELEMENTS_OF_WORD),
             item.begins.eq(number == 0), item.ends.eq(number == job.rows - 1),
             # Of the results of a row those of the last strip lie furthest.
-            blocks.eq(self.cfg.thread_groups >> job.strips), item.strips.eq(job.strips), item.stride.eq(job.rows << groups >> job.strips),
-            last.eq(block + (job.rows << groups) - item.stride),
+            blocks.eq(self.cfg.thread_groups >> job.strips), item.strips.eq(job.strips), stride.eq(job.rows << groups >> job.strips),
+            item.stride.eq(stride), last.eq(block + (job.rows << groups) - stride),
             item.outside.eq(~samples & (last + blocks > rows)),
             item.output.eq(Mux(samples, sum_word, Mux(item.outside, Mux(last < rows, rows, last), block))),
             item.unsigned_panel.eq(job.unsigned_panel), item.samples.eq(samples), item.words.eq(job.words),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import Enum
+
 import numpy as np
 from amaranth.hdl import Shape
 from heddle.config import Config
@@ -31,9 +33,10 @@ __all__ = ["ALIGNED_ELEMENTS", "job_record", "most_weights", "package_bytes", "p
 ALIGNED_ELEMENTS = 16       # elements whose values fill a word of shared memory: a package begins at a multiple of them
 
 
-def job_record(**fields: int) -> np.ndarray:
+def job_record(**fields: int | Enum) -> np.ndarray:
     """The record of a job, uint8 [32]; fields that are not given are 0."""
-    return np.frombuffer(record_bytes(sparse_job_layout, **{name: int(value) for name, value in fields.items()}), np.uint8)
+    plain = {name: value if isinstance(value, Enum) else int(value) for name, value in fields.items()}
+    return np.frombuffer(record_bytes(sparse_job_layout, **plain), np.uint8)
 
 
 def panel_record(first: int, rows: int, address: int, target: PanelTarget = PanelTarget.PANEL, strips: int = 0) -> np.ndarray:

@@ -36,7 +36,7 @@ def job_program(output, nbytes):
 def changed(shared, **fields):
     """Give the record of the job other fields."""
     job = read_job(shared[PACKAGE:POINTERS])
-    kept = {name: int(getattr(job, name)) for name, _ in sparse_job_layout if name != "kind"}
+    kept = {name: getattr(job, name) for name, _ in sparse_job_layout if name != "kind"}
     shared[PACKAGE:POINTERS] = job_record(**{"kind": job.kind.value} | kept | fields)
 
 
