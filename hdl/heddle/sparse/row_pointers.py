@@ -148,7 +148,8 @@ class RowPointers(Component):
         before, number = Signal(POINTER_BITS), Signal(16)
         groups = exact_log2(self.cfg.thread_groups)
         block, blocks = Signal(BLOCK_BITS), Signal(range(self.cfg.thread_groups + 1))
-        last, stride = Signal(BLOCK_BITS), Signal(BLOCK_BITS)
+        last, outside = Signal(BLOCK_BITS), Signal()
+        stride, far = Signal(BLOCK_BITS), Signal(BLOCK_BITS)        # from a strip to the next one, to the last one
         rows, faulty, falls, some = Signal(BLOCK_BITS), Signal(), Signal(), Signal()     # ``rows``: unit behind the last of shared memory
         sum_word = Signal(BLOCK_BITS)                   # of the first sum of a row of a mask
         count, offsets = Signal(POINTER_BITS), [Signal(POINTER_BITS, name=f"offset_{number}") for number in range(2)]
@@ -166,10 +167,9 @@ class RowPointers(Component):
             item.count.eq(Mux(count[COUNT_BITS:].any(), (1 << COUNT_BITS) - 1, count)), item.start.eq(offsets[0] % ELEMENTS_OF_WORD),
             item.begins.eq(number == 0), item.ends.eq(number == job.rows - 1),
             # Of the results of a row those of the last strip lie furthest.
-            blocks.eq(self.cfg.thread_groups >> job.strips), item.strips.eq(job.strips), stride.eq(job.rows << groups >> job.strips),
-            item.stride.eq(stride), last.eq(block + (job.rows << groups) - stride),
-            item.outside.eq(~samples & (last + blocks > rows)),
-            item.output.eq(Mux(samples, sum_word, Mux(item.outside, Mux(last < rows, rows, last), block))),
+            blocks.eq(self.cfg.thread_groups >> job.strips), item.strips.eq(job.strips), item.stride.eq(stride), last.eq(block + far),
+            outside.eq(~samples & (last + blocks > rows)), item.outside.eq(outside),
+            item.output.eq(Mux(samples, sum_word, Mux(outside, Mux(last < rows, rows, last), block))),
             item.unsigned_panel.eq(job.unsigned_panel), item.samples.eq(samples), item.words.eq(job.words),
             item.unsigned_left.eq(job.unsigned_left), item.depthwise.eq(~samples & job.depthwise), item.scaled.eq(job.scaled),
             sum_word.eq(job.output // BANK_BYTES + offsets[0] // SUMS_OF_WORD),
@@ -206,6 +206,7 @@ class RowPointers(Component):
             m.d.sync += [
                 opened.eq(0), filled.eq(0), number.eq(0),
                 block.eq(Mux(begun.scaled, begun.output >> unit - PIECE_BITS, begun.output >> unit)),
+                stride.eq(begun.rows << groups >> begun.strips), far.eq((begun.rows << groups) - (begun.rows << groups >> begun.strips)),
             ]
 
     def _left(self, m, opened):
