@@ -20,7 +20,7 @@ __all__ = ["SumScaler"]
 TAPS = 4                                        # sums of a PE
 WAYS = 2                                        # multipliers of a lane: sums of a PE that are scaled at once
 SUM_LATENCY = 1 + MULTIPLIER_LATENCY + 1 + 2    # cycles from a sum to its byte in the packed word: operands, product, shift, narrowing
-PIECES = 4                                      # places for packed words, also of those that are under way
+PIECES = 8                                      # places for packed words, also of those that are under way
 
 
 class SumScaler(Component):

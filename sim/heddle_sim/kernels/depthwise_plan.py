@@ -33,7 +33,8 @@ _CHUNKS, _CHUNK_ROWS = 16, 28       # of a round at most, where they have room; 
 _FIRST_CHUNKS = 2                   # in front of the first block
 _BLOCKS, _BLOCK_ROWS = 24, 8        # the same of results
 _SCALED_SUMS = 2                    # cycles for the sums of eight PEs that become bytes
-_START, _ROW_COPY = 584, 1.25       # of the cycle model: cycles of a launch that nothing hides; of a row that is copied by itself
+# Of the cycle model: cycles of a launch that nothing hides; of a row that is copied by itself; part that waits add to steps and loads.
+_START, _ROW_COPY, _WAITS = 600, 1.25, 1.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,14 +168,15 @@ class DepthwisePlan(Kernel):
 
     @classmethod
     def estimate(cls, cfg: Config, problem: DepthwiseProblem) -> int:
-        """Cycles of an image: of each round the pixels of the result and the loads of the panel, or the longest of the copies."""
+        """Cycles of an image: of each round the longest of steps with the loads of the panel, sums that leave, and copies."""
         kernel, total = cls(cfg, problem), 0
         steps, drain = kernel.row_cycles
         for part, *_ in kernel.turns:
             rows, panel = part.rows * kernel.inner_result, kernel.panel_rows(part.rows)
             bus = kernel.strips * part.channels * max(panel, rows * kernel.item) // cfg.axi_bytes
             copies = int(_ROW_COPY * kernel.strips * (panel + rows)) if kernel.parted is None else 0
-            total += _START + max(rows * max(steps, drain) + panel * cfg.thread_groups, bus, copies)
+            busy = int(_WAITS * (rows * steps + panel * cfg.thread_groups))
+            total += _START + max(busy, rows * drain, bus, copies)
         return total
 
     @property
