@@ -86,12 +86,8 @@ class DepthwiseBench(SparseBench):
         return int(self.rng.integers(self.cfg.thread_groups.bit_length()))
 
     async def load(self):
-        """The whole panel, weights and scales, from a shared memory that is cleared before and after."""
-        cfg, rows = self.cfg, max(1, self.cfg.shared_bytes // 2 // self.cfg.sparse_columns)
-        for first in range(0, cfg.sparse_rows, rows):
-            self.clear()
-            await self.check([self.panel_job(min(rows, cfg.sparse_rows - first), first)])
-        self.clear()
+        """The whole panel, then weights and scales."""
+        await super().load()
         await self.check([self.weights_job(), self.scales_job()])
 
 
@@ -120,15 +116,13 @@ async def several_depthwise(dut):
     await bench.load()
     for _ in range(6):
         bench.clear()
-        jobs, made, cfg = [], [], bench.cfg
+        jobs, made = [], []
         for kind in ("weights", "scales", *bench.rng.permutation(["rows", "rows", "bytes", "own", "own", "both", "both", "panel", "weights",
                                                                   "scales"])):
             if kind in ("weights", "scales"):
                 jobs.append(getattr(bench, f"{kind}_job")())
             elif kind == "panel":
-                first = int(bench.rng.integers(cfg.sparse_rows))
-                rows = int(bench.rng.integers(1, min(cfg.sparse_rows - first, 5) + 1))
-                jobs.append(bench.panel_job(rows, first, bench.random_strips()))
+                jobs.append(bench.panel_piece(5, bench.random_strips()))
             else:
                 counts = row_counts(bench, bench.random.choice(("mixed", "short", "empty", "column")), int(bench.rng.integers(1, 4)))
                 made.append(bench.job(counts, depthwise=kind in ("own", "both"), scaled=kind in ("bytes", "both"),

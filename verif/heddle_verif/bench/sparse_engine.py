@@ -77,6 +77,19 @@ class SparseBench(Bench):
         source = self.place(in_strips(data, strips), min(128, self.cfg.sparse_columns))
         return self.place(panel_record(first, rows, source, strips=strips))
 
+    def panel_piece(self, most, strips=0):
+        """A job that replaces up to ``most`` rows of the panel anywhere; address."""
+        rows, first = self.cfg.sparse_rows, int(self.rng.integers(self.cfg.sparse_rows))
+        return self.panel_job(int(self.rng.integers(1, min(rows - first, most) + 1)), first, strips)
+
+    async def load(self):
+        """The whole panel, from a shared memory that is cleared before and after it."""
+        cfg, rows = self.cfg, max(1, self.cfg.shared_bytes // 2 // self.cfg.sparse_columns)
+        for first in range(0, cfg.sparse_rows, rows):
+            self.clear()
+            await self.check([self.panel_job(min(rows, cfg.sparse_rows - first), first)])
+        self.clear()
+
     def random_elements(self, counts, start, kind, limit):
         """Pointers of rows with ``counts`` elements, the first one element ``start``; the first element of its word; from there on values
         of type ``kind``, and indices below ``limit``. Those in front of ``start`` are of another row: their indices may be any number."""
@@ -257,8 +270,7 @@ async def several_jobs(dut):
         jobs, products = [bench.panel_job(rows)] if not bench.panel.any() else [], []
         for kind in ("rows", "rows", *bench.rng.permutation(["panel", "rows", "rows", "panel", "rows"])):
             if kind == "panel":
-                first = int(bench.rng.integers(rows))
-                jobs.append(bench.panel_job(int(bench.rng.integers(1, min(rows - first, 9) + 1)), first))
+                jobs.append(bench.panel_piece(9))
             else:
                 counts = row_counts(bench, bench.random.choice(SHAPES), int(bench.rng.integers(1, 6)))
                 products.append(bench.rows_job(counts, start=int(bench.rng.integers(40)), wide=bool(bench.rng.integers(2))))

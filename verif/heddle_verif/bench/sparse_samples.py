@@ -63,14 +63,6 @@ class SampleBench(SparseBench):
         found = self.memory.data[job.output:job.output + 4 * len(job.sums)].view("<u4")
         assert (found == job.sums).all(), f"elements {np.flatnonzero(found != job.sums)} of {found} differ from {job.sums}"
 
-    async def load(self):
-        """The whole panel, from a shared memory that is cleared before and after it."""
-        cfg, rows = self.cfg, max(1, self.cfg.shared_bytes // 2 // self.cfg.sparse_columns)
-        for first in range(0, cfg.sparse_rows, rows):
-            self.clear()
-            await self.check([self.panel_job(min(rows, cfg.sparse_rows - first), first)])
-        self.clear()
-
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @cocotb.parametrize(shape=SHAPES)
@@ -95,11 +87,10 @@ async def several_samples(dut):
     await bench.load()
     for _ in range(6):
         bench.clear()
-        rows, jobs, made = bench.cfg.sparse_rows, [], []
+        jobs, made = [], []
         for kind in ("samples", *bench.rng.permutation(["panel", "rows", "samples", "samples", "rows", "panel"])):
             if kind == "panel":
-                first = int(bench.rng.integers(rows))
-                jobs.append(bench.panel_job(int(bench.rng.integers(1, min(rows - first, 5) + 1)), first))
+                jobs.append(bench.panel_piece(5))
                 continue
             shape = bench.random.choice(("mixed", "empty", "short", "column"))
             if kind == "rows":
