@@ -1,6 +1,6 @@
 """Step sequencer: steps of the PEs for the rows of sparse matrices."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out, flipped
 from amaranth.utils import exact_log2
@@ -270,8 +270,7 @@ class StepSequencer(Component):
         """The step as one of a sampled product, or of a depthwise row."""
         chosen, item, samples, entry = self._chosen, self._chosen.item, self.samples, self.o_sample.payload
         present = Cat(chosen.count != 0, chosen.count[1])       # non-zeros, whose multipliers have weights of their own
-        own = Cat(*(bit for bit in present[:self.cfg.sparse_pairs]), Const(0, self.cfg.numbers_per_word - self.cfg.sparse_pairs))
-        taken = Mux(item.samples, (1 << self.cfg.numbers_per_word) - 1, Mux(item.depthwise, own, 0))
+        taken = Mux(item.samples, (1 << self.cfg.numbers_per_word) - 1, Mux(item.depthwise, present[:self.cfg.sparse_pairs], 0))
         m.d.sync += [
             samples.active.eq(Mux(fires, taken, 0)),        # without a step the multipliers belong to other units
             samples.word.eq(Mux(item.depthwise, chosen.weights, Cat(chosen.step, chosen.half))),

@@ -100,6 +100,10 @@ class SumScaler(Component):
         self._bounds, self._under_way = Signal(scale_bounds_layout, reset_less=True), Stages(m, takes, "takes", reset=True)
         with m.If(self.write & (self.write_row == BOUNDS_ROW) & self.write_lanes[0]):
             m.d.sync += self._bounds.as_value().eq(self.data[0])
+        self._group = Signal(range(cfg.thread_groups))         # that is written
+        of_group = [self.write_lanes.word_select(number, cfg.thread_slots).any() for number in range(cfg.thread_groups)]
+        m.d.comb += self._group.eq(Cat(Cat(written for number, written in enumerate(of_group) if number >> bit & 1).any()
+                                       for bit in range(exact_log2(cfg.thread_groups))))
         words = []
         for slot in range(cfg.thread_slots):
             bytes_of_way = [self._way(m, slot, way) for way in range(WAYS)]
@@ -110,17 +114,14 @@ class SumScaler(Component):
     def _way(self, m, slot, way):
         """Scales of every second sum of a lane, and their way to bytes, which it returns, the first one first."""
         cfg, turn, bounds, under_way, name = self.cfg, self._turn, self._bounds, self._under_way, f"{slot}_{way}"
-        written, group = self.write_lanes[slot::cfg.thread_slots], Signal(range(cfg.thread_groups), name=f"group_{name}")
-        m.d.comb += group.eq(Cat(Cat(written[number] for number in range(cfg.thread_groups) if number >> bit & 1).any()
-                                 for bit in range(exact_log2(cfg.thread_groups))))
-        values = []
+        written, values = self.write_lanes[slot::cfg.thread_slots].any(), []
         for kind, first in (("bias", BIAS_ROW), ("multiplier", MULTIPLIER_ROW)):
             m.submodules[f"{kind}_{name}"] = memory = Memory(shape=32, depth=TAPS // WAYS * cfg.thread_groups, init=[])
             write, read = memory.write_port(), memory.read_port(domain="comb")
             row = self.write_row
             m.d.comb += [
-                write.addr.eq(Cat(row[1], group)), write.data.eq(self.data[slot]), read.addr.eq(Cat(turn, self.i.payload.group)),
-                write.en.eq(self.write & (row[2:] == first // TAPS) & (row[0] == way) & written.any()),
+                write.addr.eq(Cat(row[1], self._group)), write.data.eq(self.data[slot]), read.addr.eq(Cat(turn, self.i.payload.group)),
+                write.en.eq(self.write & (row[2:] == first // TAPS) & (row[0] == way) & written),
             ]
             values.append(read.data)
         a, b = (Signal(32, name=f"{kind}_{name}", reset_less=True) for kind in ("biased", "factor"))
