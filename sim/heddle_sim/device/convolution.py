@@ -17,7 +17,7 @@ from ..compiled.layout import ImageLayout
 from ..golden.requantise import Requantise
 from ..kernels.compiled_convolution import CompiledConvolutionProblem
 from ..kernels.convolution import ConvolutionKernel
-from ..kernels.convolution_methods import expectations, fastest_method, only_compiled
+from ..kernels.convolution_methods import expectations, fastest_method, no_output_stage
 from ..kernels.kept import remembered
 from ..kernels.parts.convolution_shape import ConvolutionShape
 from ..kernels.planner import plan
@@ -98,11 +98,14 @@ def convolve(device: Host, x: ArrayLike | DeviceArray, w: ArrayLike, *, strides:
     geometry = _geometry(x, w, image_layout, pads, strides, dilations, int(group))
     output = bias is not None or zero_point != 0 or requantise is not None or w.dtype.itemsize > 1
     if output and method in ("gather", "im2col"):
-        raise UsageError(only_compiled(method))
+        raise UsageError(no_output_stage(method))
     if method == "depthwise" and w.dtype.itemsize > 1:
         raise UsageError("w minus w_zero_point must fit int8 or uint8 for method \"depthwise\"")
     if method == "auto":
-        method = _fastest(device, geometry, image_layout, x, w, zero_point, bias, requantise) or ("compiled" if output else "im2col")
+        elements = Elements(1, x.dtype.kind == "i", w.dtype.itemsize > 1 or w.dtype.kind == "i")
+        layer = CompiledConvolutionProblem(geometry, image_layout, 0, elements, zero_point, bias is not None, requantise,
+                                           addends=w.dtype.itemsize)
+        method = _fastest(device, layer, output) or ("compiled" if output else "im2col")
     if method == "depthwise":
         return depthwise_convolution(device, x if there is None else there, w, geometry, image_layout, zero_point, bias, requantise, keep)
     if method == "compiled":
@@ -119,15 +122,11 @@ def convolve(device: Host, x: ArrayLike | DeviceArray, w: ArrayLike, *, strides:
     return image_layout.from_channels_last(y), stats
 
 
-def _fastest(device: Host, geometry: Geometry, layout: ImageLayout, x: np.ndarray, w: np.ndarray, zero_point: int,
-             bias: np.ndarray | None, requantise: Requantise | None) -> str | None:
-    """The method with the fewest expected cycles; None where none can do it: the last one says why."""
-    output = bias is not None or zero_point != 0 or requantise is not None or w.dtype.itemsize > 1
+def _fastest(device: Host, layer: CompiledConvolutionProblem, output: bool) -> str | None:
+    """The method with the fewest expected cycles. None where none can do it, or where only one could, with an ``output`` stage."""
+    geometry = layer.geometry
     if output and not geometry.group == geometry.channels == geometry.outputs:
         return None
-    elements = Elements(1, x.dtype.kind == "i", w.dtype.itemsize > 1 or w.dtype.kind == "i")
-    layer = CompiledConvolutionProblem(geometry, layout, 0, elements, zero_point, bias is not None, requantise,
-                                       addends=w.dtype.itemsize)
     return remembered("method", device.cfg, layer, lambda: fastest_method(expectations(device.cfg, layer)))
 
 

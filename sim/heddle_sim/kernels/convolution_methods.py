@@ -17,7 +17,7 @@ from .parts.convolution_shape import ConvolutionShape
 from .parts.fitting import Unfit
 from .problem import ConvolutionProblem
 
-__all__ = ["Expectation", "expectations", "fastest_method", "only_compiled"]
+__all__ = ["Expectation", "expectations", "fastest_method", "no_output_stage"]
 
 
 class Expectation(NamedTuple):
@@ -54,14 +54,14 @@ def _compiled(cfg: Config, layer: CompiledConvolutionProblem) -> Expectation:
     return Expectation(expected_cycles(cfg, problem), problem.geometry.images * len(runs_of(problem)), problem)
 
 
-def only_compiled(method: str) -> str:
+def no_output_stage(method: str) -> str:
     """Why another method cannot do a convolution with an output stage."""
     return f"method must be \"compiled\" or \"depthwise\" with bias, zero points or requantise, not \"{method}\""
 
 
 def _check_output(layer: CompiledConvolutionProblem, method: str) -> None:
     if layer.bias or layer.zero_point or layer.requantise is not None or layer.addends > 1:
-        raise UsageError(only_compiled(method))
+        raise UsageError(no_output_stage(method))
 
 
 def _depthwise(cfg: Config, layer: CompiledConvolutionProblem) -> Expectation:
@@ -69,8 +69,7 @@ def _depthwise(cfg: Config, layer: CompiledConvolutionProblem) -> Expectation:
         raise UsageError("w must have 8 bits without its zero point for method \"depthwise\"")
     images = layer.geometry.images
     problem = DepthwiseProblem(layer.geometry, layer.layout, layer.elements, layer.zero_point, layer.bias, requantise=layer.requantise)
-    kernel = next(iter(DepthwiseKernel.cuts(cfg, problem)))
-    return Expectation(images * DepthwiseKernel.estimate(cfg, problem), images * len(kernel.turns), problem)
+    return Expectation(images * DepthwiseKernel.estimate(cfg, problem), images * len(DepthwiseKernel(cfg, problem).turns), problem)
 
 
 def _gathered(cfg: Config, layer: CompiledConvolutionProblem) -> Expectation:

@@ -31,6 +31,7 @@ from .parts.sparse_schedule import (
     Load,
     Schedule,
     block_copy,
+    text_of_cores,
 )
 from .parts.text import KernelText
 from .sparse_product import SparseOperands
@@ -63,15 +64,12 @@ class DepthwiseKernel(DepthwisePlan):
 
     def _text(self, turn: list[Round]) -> KernelText:
         """A program: each core has its round."""
-        lines, at = [], 0
-        if self.cfg.cores > 1:
-            lines.append("umov ur8, %core")
-            for core in range(1, self.cfg.cores):
-                lines += [f"usetp.eq up0, ur8, {core}", f"@up0 bra core_{core}"]
+        of_core: list[list[str]] = [[] for _ in range(self.cfg.cores)]
+        at = 0
         for core, part in enumerate(turn):
-            lines += [f"core_{core}:", *self._lines(part, at), "halt"]
+            of_core[core] = self._lines(part, at)
             at += self.bytes(part)
-        return KernelText.of([*lines, *(line for core in range(len(turn), self.cfg.cores) for line in (f"core_{core}:", "halt"))])
+        return text_of_cores(of_core)
 
     def _lines(self, part: Round, at: int) -> list[str]:
         """Jobs in order: weights, scales and zero points, then chunks and blocks, each block behind the chunks that it needs. The tables of

@@ -18,7 +18,7 @@ from ..sparse.compressed import Compressed
 from ..sparse.hand_out import hand_out
 from .kernel import Kernel
 from .parts.fitting import Region, Unfit, check_regions, check_tensors
-from .parts.sparse_schedule import Block, CorePlan, core_lines
+from .parts.sparse_schedule import Block, CorePlan, core_lines, text_of_cores
 from .parts.text import KernelText
 
 __all__ = ["SLOTS", "PanelKernel", "PanelPart", "Part", "element_count", "met_runs", "renumbered"]
@@ -165,15 +165,11 @@ class PanelKernel(Kernel):
         return [self._text(part) for part in self.parts]
 
     def _text(self, part: Part) -> KernelText:
-        lines, cores, offset = [], self.cfg.cores, JOB_BYTES * len(part.chunks)
-        if cores > 1:
-            lines.append("umov ur8, %core")
-            for core in range(1, cores):
-                lines += [f"usetp.eq up0, ur8, {core}", f"@up0 bra core_{core}"]
-        for core, (blocks, sizes) in enumerate(zip(part.blocks, self._sizes(part))):
-            lines += [f"core_{core}:", *core_lines(self, part.panel, CorePlan(part.chunks, blocks, sizes, offset)), "halt"]
+        of_core, offset = [], JOB_BYTES * len(part.chunks)
+        for blocks, sizes in zip(part.blocks, self._sizes(part)):
+            of_core.append(core_lines(self, part.panel, CorePlan(part.chunks, blocks, sizes, offset)))
             offset += sum(sizes)
-        return KernelText.of(lines)
+        return text_of_cores(of_core)
 
 
 def met_runs(met: np.ndarray, most: int) -> tuple[Block, ...]:

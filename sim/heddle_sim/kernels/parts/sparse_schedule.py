@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from heddle.constants import BANK_BYTES
 from heddle.isa.sparse_job import JOB_BYTES
 
+from .text import KernelText
+
 if TYPE_CHECKING:
     from ..panel_kernel import PanelKernel
 
 __all__ = ["CHUNK_BARRIERS", "FROM", "PACKAGES", "PACKAGE_BARRIERS", "RECORDS_BARRIER", "SIZE", "STORE_FROM", "STORE_SIZE", "STORE_TO",
-           "TO", "Block", "CorePlan", "Load", "Schedule", "block_copy", "block_lines", "core_lines"]
+           "TO", "Block", "CorePlan", "Load", "Schedule", "block_copy", "block_lines", "core_lines", "text_of_cores"]
 
 RECORDS_BARRIER, CHUNK_BARRIERS, PACKAGE_BARRIERS = 0, 1, 8        # first of each kind
 TO, FROM, SIZE, _JOB = 10, 12, 14, 16               # uniform registers; of the first three pairs
@@ -111,6 +114,16 @@ def core_lines(kernel: PanelKernel, panel: Any, plan: CorePlan) -> list[str]:
         schedule.load_ahead()
     schedule.wait(len(chunks) + len(blocks))
     return schedule.lines + (kernel.block_store(panel, blocks[-1], (len(blocks) - 1) % len(kernel.sums_at)) if blocks else [])
+
+
+def text_of_cores(of_core: Sequence[list[str]]) -> KernelText:
+    """A program in which each core runs lines of its own, without their ``halt``."""
+    lines = ["umov ur8, %core"] if len(of_core) > 1 else []
+    for core in range(1, len(of_core)):
+        lines += [f"usetp.eq up0, ur8, {core}", f"@up0 bra core_{core}"]
+    for core, own in enumerate(of_core):
+        lines += [f"core_{core}:", *own, "halt"]
+    return KernelText.of(lines)
 
 
 def block_copy(source: int, offset: int, to: int, nbytes: int, barrier: int) -> list[str]:
