@@ -33,6 +33,8 @@ def add_model(parser: argparse.ArgumentParser) -> None:
                         help="of an ONNX file: length of a symbolic dimension, or shape of an input; repeatable")
     parser.add_argument("--calibrate", action="append", default=[], metavar="[NAME=]FILE.npy",
                         help="samples of an input of a float ONNX file, which is quantised for their ranges; repeatable")
+    parser.add_argument("--activation-bits", type=int, choices=(8, 16), default=8,
+                        help="of --calibrate: 16 for int16 activations of convolutions and products, whose rest stays float (default 8)")
     parser.add_argument("--seed", type=seed, default=0, help="of random inputs and of the memory (default 0)")
     parser.add_argument("--compare", action="store_true", help="with the reference interpreter, each node with equal operands")
     add_wave_layer(parser)
@@ -40,7 +42,8 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 def run_model(options: argparse.Namespace) -> None:
     cfg = configuration(options)
-    source = read_source(file_path(options.file), _shapes(options.shape), calibrate=_samples(options.calibrate))
+    source = read_source(file_path(options.file), _shapes(options.shape), calibrate=_samples(options.calibrate),
+                         activation_bits=options.activation_bits)
     with progress_for(options) as progress:
         begin = time.perf_counter()
         with Model(source, cfg, lambda: open_device(options, cfg, progress), options.memory_mib << 20) as model:

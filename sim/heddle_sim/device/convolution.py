@@ -8,7 +8,7 @@ from operator import add
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from heddle.errors import UsageError
+from heddle.errors import UsageError, UsageTypeError
 from numpy.typing import ArrayLike
 
 from ..arguments import check_choice, check_flag, integer_array
@@ -28,7 +28,7 @@ from .device_array import DeviceArray
 from .execution import execute
 from .gathered_convolution import gathered_convolution
 from .host import Host, Pads
-from .image_arguments import axis_pairs, check_bytes, check_zero_point, is_integer, per_axis, several
+from .image_arguments import axis_pairs, check_zero_point, is_integer, per_axis, several
 from .memory import Placement
 from .products import check_columns
 
@@ -56,8 +56,6 @@ def _geometry(x: np.ndarray, w: np.ndarray, layout: ImageLayout, pads: Pads, str
 
 
 def _check(x: np.ndarray, w: np.ndarray, group: int, method: str) -> None:
-    for name, array in (("x", x), ("w", w)):
-        check_bytes(name, array)
     if not 3 <= w.ndim <= 5:
         raise UsageError(f"w must have 3 to 5 dimensions, not {w.ndim}")
     if 0 in x.shape or 0 in w.shape:
@@ -65,6 +63,24 @@ def _check(x: np.ndarray, w: np.ndarray, group: int, method: str) -> None:
     if isinstance(group, bool) or not isinstance(group, (int, np.integer)) or group < 1:
         raise UsageError(f"group must be an integer of at least 1, not {group!r}")
     check_choice("method", method, METHODS)
+
+
+def _of_one_size(x: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Both operands with elements of 8 bits, or of 16 where one of them has. Raises ``TypeError`` for other elements."""
+    for name, array in (("x", x), ("w", w)):
+        if array.dtype not in (np.int8, np.uint8, np.int16, np.uint16):
+            raise UsageTypeError(f"{name} must be an array of int8, uint8, int16 or uint16, not {array.dtype}")
+    wide = max(array.dtype.itemsize for array in (x, w))
+    first, second = (array if array.dtype.itemsize == wide else array.astype(np.int16) for array in (x, w))
+    return first, second
+
+
+def _check_wide(method: str, constants: Sequence[object], points: Sequence[object]) -> None:
+    """Raises where a convolution of 16-bit elements asks for what it does not have: ``constants`` of an output stage, zero ``points``."""
+    if method not in ("auto", "im2col"):
+        raise UsageError(f"method must be \"im2col\" or \"auto\" with 16-bit elements, not {method!r}")
+    if any(constant is not None for constant in constants) or not all(is_integer(point) and point == 0 for point in points):
+        raise UsageError("bias, x_zero_point, w_zero_point and requantise must be left out with 16-bit elements")
 
 
 def _without_zero_point(w: np.ndarray, zero_point: Any) -> np.ndarray:
@@ -91,20 +107,25 @@ def convolve(device: Host, x: ArrayLike | DeviceArray, w: ArrayLike, *, strides:
     there, keep = x if isinstance(x, DeviceArray) else None, check_flag("keep", keep)
     x, w = integer_array("x", x if there is None else there.like()), integer_array("w", w)
     _check(x, w, group, method)
+    x, w = _of_one_size(x, w)
     check_columns(len(w), bias, requantise)
+    elements = Elements.of(x, w)
+    if elements.nbytes == 2:
+        _check_wide(method, (bias, requantise), (x_zero_point, w_zero_point))
+        method = "im2col"
     w = _without_zero_point(w, w_zero_point)
     zero_point = check_zero_point("x_zero_point", x_zero_point, x.dtype)
     image_layout = ImageLayout.of(layout, w.ndim - 2)
     geometry = _geometry(x, w, image_layout, pads, strides, dilations, int(group))
-    output = bias is not None or zero_point != 0 or requantise is not None or w.dtype.itemsize > 1
+    addends = w.dtype.itemsize // elements.nbytes
+    output = bias is not None or zero_point != 0 or requantise is not None or addends > 1
     if output and method in ("gather", "im2col"):
         raise UsageError(no_output_stage(method))
-    if method == "depthwise" and w.dtype.itemsize > 1:
+    if method == "depthwise" and addends > 1:
         raise UsageError("w minus w_zero_point must fit int8 or uint8 for method \"depthwise\"")
     if method == "auto":
-        elements = Elements(1, x.dtype.kind == "i", w.dtype.itemsize > 1 or w.dtype.kind == "i")
-        layer = CompiledConvolutionProblem(geometry, image_layout, 0, elements, zero_point, bias is not None, requantise,
-                                           addends=w.dtype.itemsize)
+        elements = Elements(1, x.dtype.kind == "i", addends > 1 or w.dtype.kind == "i")
+        layer = CompiledConvolutionProblem(geometry, image_layout, 0, elements, zero_point, bias is not None, requantise, addends=addends)
         method = _fastest(device, layer, output) or ("compiled" if output else "im2col")
     if method == "depthwise":
         return depthwise_convolution(device, x if there is None else there, w, geometry, image_layout, zero_point, bias, requantise, keep)
@@ -115,7 +136,7 @@ def convolve(device: Host, x: ArrayLike | DeviceArray, w: ArrayLike, *, strides:
     if method == "gather":
         return gathered_convolution(device, x, w, geometry, image_layout)
     last = image_layout.to_channels_last(x, geometry.channels)
-    shape = ConvolutionShape.of_group(geometry)
+    shape = ConvolutionShape.of_group(geometry, x.dtype.itemsize)
     filters = np.ascontiguousarray(np.moveaxis(w, 1, -1))
     runs = [_run(device, shape, *operands) for operands in zip(np.split(last, group, axis=-1), np.split(filters, group))]
     y, stats = np.concatenate([y for y, _ in runs], axis=-1), reduce(add, (stats for _, stats in runs))
@@ -132,10 +153,13 @@ def _fastest(device: Host, layer: CompiledConvolutionProblem, output: bool) -> s
 
 def _run(device: Host, shape: ConvolutionShape, x: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, Stats]:
     """The convolution of one group."""
+    def bytes_of(array: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(array).view(np.uint8)
+
     kernel, memory = cast(ConvolutionKernel, plan(device.cfg, ConvolutionProblem(shape, Elements.of(x, w)))), device.memory
     x_rows, w_rows, y_rows = shape.operand_shapes()
     with Placement(memory) as places:
-        addresses = [places.place(x.reshape(x_rows)), places.place(w.reshape(w_rows)), places.reserve(y_rows, np.int32)]
+        addresses = [places.place(bytes_of(x).reshape(x_rows)), places.place(bytes_of(w).reshape(w_rows)), places.reserve(y_rows, np.int32)]
         descriptors = [places.place_bytes(tensor.at(address).to_cutensormap()) for tensor, address in zip(kernel.maps, addresses)]
         stats = execute(device, kernel, Operands(*descriptors))
         y = memory.matrix(addresses[2], y_rows, np.int32).copy()

@@ -296,14 +296,14 @@ class Device(TensorAccess, RecurrentAccess, SparseAccess):
     def conv(self, x: ArrayLike, w: ArrayLike, bias: np.ndarray | None = None, *, strides: int | Sequence[int] = 1, pads: Pads = 0,
              dilations: int | Sequence[int] = 1, group: int = 1, layout: str = "NCHW", method: str = "auto", x_zero_point: int = 0,
              w_zero_point: int | Sequence[int] = 0, requantise: Requantise | None = None, keep: bool = False) -> LayerResult:
-        """Convolution of 8-bit integers, exact in 32 bits (sums wrap modulo 2**32) [S1.16, S2].
+        """Convolution of 8- or 16-bit integers, exact in 32 bits (sums wrap modulo 2**32) [S1.16, S2].
 
         Parameters
         ----------
         x : numpy.ndarray or DeviceArray
-            ``int8`` or ``uint8``: images of ``layout``, with one to three spatial axes.
+            ``int8``, ``uint8``, ``int16`` or ``uint16``: images of ``layout``, with one to three spatial axes.
         w : numpy.ndarray
-            ``int8`` or ``uint8``, shape (K, C / group, [T, [R,]] S): filters.
+            Of 8 or 16 bits, shape (K, C / group, [T, [R,]] S): filters. Where only one of x and w has 16 bits the other is widened.
         bias : numpy.ndarray, optional
             ``int32`` of shape (K,), added to the sums modulo 2**32.
         strides, dilations : int or tuple
@@ -322,6 +322,7 @@ class Device(TensorAccess, RecurrentAccess, SparseAccess):
             their windows by such a list, for planes ("NCHW"), one group and an image and all filters that fit shared memory. "depthwise":
             on the sparse engine, for channels last, a multiple of 16, with a filter each. "auto": what a cost model expects to be fastest.
             With ``bias``, ``x_zero_point`` or ``requantise`` "compiled" and "depthwise" are left, the latter with ``requantise`` only.
+            16-bit elements have "im2col" and no output stage.
         x_zero_point : int
             What a zero of ``x`` is stored as.
         w_zero_point : int or tuple

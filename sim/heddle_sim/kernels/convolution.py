@@ -64,7 +64,10 @@ class ConvolutionKernel(Kernel):
         for parameter in ("tensors", "tensor_im2col", *strided, "copy_swizzles"):
             if not getattr(cfg, parameter):
                 raise UsageError(f"configuration {cfg.name} must have {parameter} for a convolution ({lacking(cfg, parameter)})")
-        self.shape, self.signs, threads = shape, problem.elements.signs, cfg.threads
+        if problem.elements.nbytes == 2 and not cfg.mm16:
+            raise UsageError(f"configuration {cfg.name} must have mm16 for a convolution of 16 bits ({lacking(cfg, 'mm16')})")
+        self.shape, threads = shape, cfg.threads
+        self.mm = f"mm{8 * problem.elements.nbytes}{problem.elements.signs}"
         self.result_row = min(4 * threads, _ROW_BYTES)      # bytes of a row of a staged part of a tile
         self.parts = 4 * threads // self.result_row
         self.stage_bytes = round_up(threads * self.result_row, 1024) * self.parts
@@ -208,10 +211,10 @@ class ConvolutionKernel(Kernel):
         slices, dot = -(-channels // self.cfg.dot), self.cfg.dot
         for index in range(0, slices, MAX_SLICES):
             zero = ".z" if first and index == 0 else ""
-            self.text(f"    {'@p1 ' if self.ragged else ''}mm8{self.signs}.k{min(MAX_SLICES, slices - index)}{zero} "
+            self.text(f"    {'@p1 ' if self.ragged else ''}{self.mm}.k{min(MAX_SLICES, slices - index)}{zero} "
                       f"r{tile * self.cfg.threads}, ur0:rf{self.offset_b}:{self.b_place(slot) + index * dot}, "
                       f"r{self._factors(slot) + index * dot // 4}")
-        self.text(f"    @p2 mm8{self.signs}.k1 r{PRODUCT_REGISTERS - self.cfg.threads}, ur0:rf{self.offset_b}:0, r{self._factors(slot)}")
+        self.text(f"    @p2 {self.mm}.k1 r{PRODUCT_REGISTERS - self.cfg.threads}, ur0:rf{self.offset_b}:0, r{self._factors(slot)}")
 
     def store(self, tile: bool) -> None:
         """A finished tile: registers to its staging area, from there to the result."""
@@ -250,7 +253,8 @@ class ConvolutionKernel(Kernel):
         """One ``Launch``; ``operands``: addresses of the descriptors of x, w and y."""
         values = self.arguments(self.shares[0]) | {"x": operands.a, "w": operands.b, "y": operands.c}
         names = self._names()
-        return [Launch(self.programs[0], {names.index(name): value for name, value in values.items()}, self.shape.macs)]
+        return [Launch(self.programs[0], {names.index(name): value for name, value in values.items()},
+                       self.problem.macs, self.problem.elements.nbytes)]
 
     def prologue(self) -> None:
         text = self.text

@@ -161,7 +161,8 @@ class MatmulProblem(Problem):
 
 @dataclass(frozen=True)
 class ConvolutionProblem(Problem):
-    """Convolution of the ``shape``: y (int32) of x and w, 8-bit integers, channels last; sums wrap modulo 2**32."""
+    """Convolution of the ``shape``, whose channels are bytes: y (int32) of x and w, integers of ``elements``, channels last; sums wrap
+    modulo 2**32."""
 
     shape: ConvolutionShape
     elements: Elements = Elements()
@@ -169,3 +170,8 @@ class ConvolutionProblem(Problem):
     @property
     def name(self) -> str:
         return "a convolution"
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates, without padding."""
+        return self.shape.macs // self.elements.nbytes

@@ -15,6 +15,7 @@ from ..device import Device
 from ..device.device import SIMULATORS
 from .errors import ModelError
 from .model import Model
+from .onnx.calibration import Calibration
 from .onnx.reader import Shapes
 from .onnx.source import OnnxSource
 from .source import Source
@@ -29,7 +30,8 @@ MEMORY_BYTES = 64 << 20         # of a device that is made for a network
 
 def load_model(path: str | os.PathLike[str], config: Config | Device | str | os.PathLike[str] = "base", *,
                simulator: str = "verilator", shapes: Shapes | None = None,
-               constants: Mapping[str, np.ndarray] | None = None, calibrate: Mapping[str, np.ndarray] | None = None) -> Model:
+               constants: Mapping[str, np.ndarray] | None = None, calibrate: Mapping[str, np.ndarray] | None = None,
+               activation_bits: int = 8) -> Model:
     """A network from a file, with each of its nodes placed on the device or on the host.
 
     Parameters
@@ -47,12 +49,15 @@ def load_model(path: str | os.PathLike[str], config: Config | Device | str | os.
     calibrate : dict of str to array
         Of a float ONNX file: samples of each input, one of its shape or several along an axis in front of it. Convolutions, products,
         Gemm, Add and pools are quantised to 8 bits for their ranges, by onnxruntime.
+    activation_bits : int
+        8, or 16: then convolutions, products and Gemm have activations and weights of int16, and the rest stays float. Sums are made on
+        the device, biases and requantisation on the host.
 
     Returns ``Model``, whose ``run`` takes inputs by name. Raises ``ModelError`` for a file that holds no network, ``MissingPackage``
     where the package that reads it is not installed.
     """
     check_choice("simulator", simulator, SIMULATORS)
-    source = read_source(path, shapes, constants, calibrate)
+    source = read_source(path, shapes, constants, calibrate, activation_bits)
     if isinstance(config, Device):
         device = config
         return Model(source, device.cfg, lambda: device, device.memory.bytes.size, owned=False)
@@ -61,18 +66,24 @@ def load_model(path: str | os.PathLike[str], config: Config | Device | str | os.
 
 
 def read_source(path: str | os.PathLike[str], shapes: Shapes | None = None,
-                constants: Mapping[str, np.ndarray] | None = None, calibrate: Mapping[str, np.ndarray] | None = None) -> Source:
+                constants: Mapping[str, np.ndarray] | None = None, calibrate: Mapping[str, np.ndarray] | None = None,
+                activation_bits: int = 8) -> Source:
     """``Source`` of a file. Raises as ``load_model``."""
     if not isinstance(path, (str, os.PathLike)):
         raise UsageTypeError(f"path must be a path, not {type(path).__name__}")
     path = Path(path)
     if "\0" in str(path):
         raise ModelError(f"path must have no zero byte, not {str(path)!r}")
+    if check_integer("activation_bits", activation_bits, 8, 16) not in (8, 16):
+        raise UsageError(f"activation_bits must be 8 or 16, not {activation_bits}")
+    if activation_bits == 16 and not calibrate:
+        raise UsageError("activation_bits must be 8 without calibrate, not 16")
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise ModelError(f"path must end in {' or '.join(SUFFIXES)}, not {path.name!r}")
     if suffix == ".onnx":
-        return OnnxSource(path, _checked_shapes(shapes), constants, calibrate)
+        calibration = Calibration(calibrate, activation_bits) if calibrate else None
+        return OnnxSource(path, _checked_shapes(shapes), constants, calibration)
     for name, given in (("shapes", shapes), ("constants", constants), ("calibrate", calibrate)):
         if given:
             raise UsageError(f"{name} must be none for a TFLite file, not those of {', '.join(map(str, given))}")

@@ -9,23 +9,35 @@ import numpy as np
 from .errors import Refusal
 from .graph import Tensor
 
-__all__ = ["Bytes", "activation_bounds", "as_bytes", "constant", "narrowed"]
+__all__ = ["Integers", "activation_bounds", "as_bytes", "as_integers", "constant", "narrowed"]
 
 
 @dataclass(frozen=True)
-class Bytes:
-    """Scale, zero point and type of an activation of 8 bits, and its shape."""
+class Integers:
+    """Scale, zero point and type of an activation of 8 or 16 bits, and its shape."""
 
     scale: float
     zero_point: int
     dtype: np.dtype
     shape: tuple[int, ...]
 
+    @property
+    def wide(self) -> bool:
+        """16 bits."""
+        return self.dtype.itemsize == 2
 
-def as_bytes(tensor: Tensor, what: str) -> Bytes:
-    """``Bytes`` of an activation. Raises ``Refusal``, in which ``what`` names it, where the device does not take it."""
+
+def as_bytes(tensor: Tensor, what: str) -> Integers:
+    """``Integers`` of an activation of 8 bits. Raises ``Refusal``, in which ``what`` names it, where the device does not take it."""
     if tensor.dtype not in (np.int8, np.uint8):
         raise Refusal(f"{what} must be int8 or uint8, not {tensor.dtype}")
+    return as_integers(tensor, what)
+
+
+def as_integers(tensor: Tensor, what: str) -> Integers:
+    """``Integers`` of an activation of 8 bits, or of int16 with zero point 0. Raises as ``as_bytes``."""
+    if tensor.dtype not in (np.int8, np.uint8, np.int16):
+        raise Refusal(f"{what} must be int8, uint8 or int16, not {tensor.dtype}")
     if tensor.quantisation is None:
         raise Refusal(f"{what} must be quantised")
     if not tensor.quantisation.per_tensor:
@@ -38,7 +50,9 @@ def as_bytes(tensor: Tensor, what: str) -> Bytes:
     limits = np.iinfo(tensor.dtype)
     if not limits.min <= zero_point <= limits.max:
         raise Refusal(f"{what} must have a zero point from {limits.min} to {limits.max}, not {zero_point}")
-    return Bytes(scale, zero_point, tensor.dtype, tensor.shape)
+    if tensor.dtype.itemsize == 2 and zero_point:
+        raise Refusal(f"{what} must have zero point 0 with 16 bits, not {zero_point}")
+    return Integers(scale, zero_point, tensor.dtype, tensor.shape)
 
 
 def constant(tensor: Tensor, what: str) -> np.ndarray:
@@ -48,7 +62,7 @@ def constant(tensor: Tensor, what: str) -> np.ndarray:
     return tensor.data
 
 
-def narrowed(y: Bytes, low: float | None, high: float | None) -> tuple[int | None, int | None]:
+def narrowed(y: Integers, low: float | None, high: float | None) -> tuple[int | None, int | None]:
     """Bounds of integers for real bounds; None where these do not bind."""
     limits = np.iinfo(y.dtype)
     bounds = [None if value is None else int(np.clip(np.rint(value / y.scale) + y.zero_point, limits.min, limits.max))
@@ -56,7 +70,7 @@ def narrowed(y: Bytes, low: float | None, high: float | None) -> tuple[int | Non
     return (None if bounds[0] == limits.min else bounds[0]), (None if bounds[1] == limits.max else bounds[1])
 
 
-def activation_bounds(y: Bytes, name: str) -> tuple[int | None, int | None]:
+def activation_bounds(y: Integers, name: str) -> tuple[int | None, int | None]:
     """Bounds that an activation function puts on integers. Raises ``Refusal`` for a function that is no clamp."""
     reals: dict[str, tuple[float | None, float | None]] = {
         "NONE": (None, None), "RELU": (0.0, None), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0)}

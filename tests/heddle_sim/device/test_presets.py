@@ -129,6 +129,20 @@ def test_convolutions(preset):
 
 
 @pytest.mark.nightly
+def test_convolutions_of_sixteen_bits(preset):
+    """Ragged, two groups; without tensors or ``mm16`` they are refused by name."""
+    device, rng = preset[0], np.random.default_rng(29)
+    x, w = random_integers(rng, (2, 9, 7, 6), np.int16), random_integers(rng, (4, 3, 3, 3), np.int8)
+    options = {"pads": 1, "strides": 2, "layout": "NHWC", "group": 2}
+    if lacks := next((name for name in ("tensors", "mm16") if not getattr(device.cfg, name)), None):
+        with pytest.raises(ValueError, match=lacks):
+            device.conv(x, np.moveaxis(w, -1, 1), **options)
+        return
+    y, stats = device.conv(x, np.moveaxis(w, -1, 1), **options)
+    assert np.array_equal(y, convolution(x, w, ((1, 1),) * 2, (2, 2), (1, 1), 2)) and stats.cycles > 0
+
+
+@pytest.mark.nightly
 def test_gathered_windows(preset):
     """A ragged convolution of planes; without gathers it is refused by name."""
     device, rng = preset[0], np.random.default_rng(27)

@@ -130,6 +130,29 @@ def test_program_equals_numpy(case, device):
     assert device.memory.allocator.used == 0
 
 
+WIDE_CASES = ("three channels", "1 x 1, pieces of the channels", "stride and dilation by axis")
+WIDE_TYPES = [(np.int16, np.uint16), (np.uint8, np.int16)]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_sixteen_bits(case, device):
+    """Exact modulo 2**32; where only one operand has 16 bits the other is widened."""
+    for x_dtype, w_dtype in WIDE_TYPES:
+        x, w, *rest = operands(case, x_dtype, w_dtype)
+        y, stats = device.conv(x, filters(w), **options(rest))
+        assert np.array_equal(y, convolution(x, w, *tuples(x.ndim - 2, *rest))), (x_dtype, w_dtype)
+        assert stats.macs == y.size * w[0].size and stats.peak_macs_per_cycle == device.cfg.peak_macs(2)
+    assert device.memory.allocator.used == 0
+
+
+def test_sixteen_bits_of_several_cores_and_groups():
+    with Device(load_config("tiny").without_level2(cores=3), "golden", memory_bytes=1 << 20) as device:
+        rng = np.random.default_rng(7)
+        x, w = rng.integers(-1 << 15, 1 << 15, (2, 6, 7, 5), np.int16), rng.integers(-1 << 15, 1 << 15, (4, 3, 3, 2), np.int16)
+        y, _ = device.conv(x, w, pads=(1, 0, 1, 2), group=2, strides=(2, 1))
+        assert np.array_equal(y, by_groups(x, w, 2, (1, 0, 1, 2), (2, 1)))
+
+
 def test_several_cores_share_the_pixels():
     cfg = load_config("tiny").without_level2(cores=3)
     with Device(cfg, "golden", memory_bytes=1 << 20) as device:
@@ -163,7 +186,13 @@ X, W = np.zeros((1, 2, 4, 4), np.int8), np.zeros((1, 2, 3, 3), np.int8)
 
 
 @pytest.mark.parametrize("arguments, error, says", [
-    ((X.astype(np.int16), W), TypeError, "x must be an array of int8 or uint8, not int16"),
+    ((X.astype(np.int32), W), TypeError, "x must be an array of int8, uint8, int16 or uint16, not int32"),
+    ((X.astype(np.int16), W, dict(method="compiled")), ValueError,
+     "method must be \"im2col\" or \"auto\" with 16-bit elements, not 'compiled'"),
+    ((X, W.astype(np.int16), dict(bias=np.zeros(1, np.int32))), ValueError,
+     "bias, x_zero_point, w_zero_point and requantise must be left out with 16-bit elements"),
+    ((X.astype(np.int16), W, dict(x_zero_point=3)), ValueError,
+     "bias, x_zero_point, w_zero_point and requantise must be left out with 16-bit elements"),
     ((np.zeros((4, 4), np.int8), np.zeros((3, 3), np.int8)), ValueError, "w must have 3 to 5 dimensions, not 2"),
     ((X[0], W), ValueError, "an array of layout NCHW must have shape (N, C, H, W), not (2, 4, 4)"),
     ((X, np.zeros((1, 3, 3, 3), np.int8)), ValueError, "w must have 2 channels as x, not 3"),
@@ -190,8 +219,8 @@ def test_hardware_equals_numpy(latency, jitter):
     """Cycle by cycle: nothing is overwritten before it was read, whenever memory answers."""
     cfg = load_config("tiny")
     with Device(cfg, memory_bytes=1 << 20, latency=latency, jitter=jitter, seed=1, timeout_cycles=1_000_000) as device:
-        for case in CASES:
-            x, w, *rest = operands(case, x_dtype=np.uint8)
+        for case, *types in [*((case, np.uint8, np.int8) for case in CASES), *((case, np.uint16, np.int16) for case in WIDE_CASES)]:
+            x, w, *rest = operands(case, *types)
             y, stats = device.conv(x, filters(w), **options(rest))
             assert np.array_equal(y, convolution(x, w, *tuples(x.ndim - 2, *rest))), case
             assert stats.cycles > 0 and 0 < stats.utilization <= 1

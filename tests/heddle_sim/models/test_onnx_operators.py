@@ -6,6 +6,8 @@ from heddle import load_config
 from heddle_sim import Device
 from heddle_sim.models import load_model
 from heddle_sim.models.comparison import compared
+from heddle_sim.models.errors import Refusal
+from heddle_sim.models.wide import weight_parts
 from heddle_verif.stimulus.onnx_files import write_onnx
 from onnx.helper import make_node
 
@@ -193,6 +195,44 @@ def test_float_networks_are_quantised_from_samples(tmp_path, device):
         near = floats.run(samples[0]).outputs["y"]
     assert max(one.most for node, one in zip(quantised.placement, found.nodes) if node.where == "device") <= 1
     assert np.abs(found.result.outputs["y"] - near).max() < 0.1
+
+
+def test_sixteen_bits_from_samples(tmp_path, device):
+    """Convolutions and products on the device, in digits of their weights; hundreds of times nearer to the float network than 8 bits."""
+    path, samples = float_network(tmp_path / "a.onnx"), random_of(F32, (16, 1, 3, 8, 8), 5)
+    with load_model(path, device) as floats, load_model(path, device, calibrate={"x": samples}, activation_bits=16) as quantised:
+        assert [placed.node.op for placed in quantised.placement if placed.where == "device"] == ["Conv", "Conv", "Gemm"]
+        assert {len(placed.operation.parts) for placed in quantised.placement if placed.where == "device"} == {2}
+        found = compared(quantised, samples[0])
+        near = floats.run(samples[0]).outputs["y"]
+    assert max(one.most for node, one in zip(quantised.placement, found.nodes) if node.where == "device") <= 1
+    assert np.abs(found.result.outputs["y"] - near).max() < 1e-3
+    assert [node.stats.macs for node in found.result.nodes if node.stats] == [4 * 4 * 8 * 27, 4 * 4 * 8 * 9, 40]
+
+
+@pytest.mark.parametrize("calibrate, bits, says", [
+    ({}, 16, "activation_bits must be 8 without calibrate, not 16"),
+    ({"x": np.zeros((1, 3, 8, 8), F32)}, 12, "activation_bits must be 8 or 16, not 12"),
+    ({"x": np.zeros((1, 3, 8, 8), F32)}, 4, "activation_bits must be from 8 to 16, not 4"),
+])
+def test_wrong_bits_of_activations(tmp_path, calibrate, bits, says):
+    with pytest.raises(ValueError) as failure:
+        load_model(float_network(tmp_path / "a.onnx"), calibrate=calibrate, activation_bits=bits)
+    assert str(failure.value) == says
+
+
+@pytest.mark.parametrize("w, parts", [
+    (np.full((2, 100), 655), 1), (np.full((2, 100), -656), 2), (np.full((2, 511), -32768), 2), (np.full((1, 512), 32767), 0),
+    (np.array([[32767, -32768, 127, -128, 128, -129, 0, 255]]), 2), (np.full((3, 2), -32767), 1)])
+def test_digits_of_weights(w, parts):
+    """Each part with any activations within 32 bits, and together the weights; refused where digits are not enough."""
+    if not parts:
+        with pytest.raises(Refusal, match="sums of 16-bit activations must be at most 2147483647, not "):
+            weight_parts(w)
+        return
+    found = weight_parts(w)
+    assert len(found) == parts and np.array_equal(sum(factor * part.astype(int) for factor, part in found), w)
+    assert all(np.abs(part.astype(int)).sum(axis=1).max() * 32768 < 1 << 31 for _, part in found)
 
 
 @pytest.mark.parametrize("samples, says", [

@@ -25,19 +25,21 @@ def rng_of(*numbers):
 def convolution(path, size, channels, filters, kernel, depthwise=False, dtype="int8", w_zero_point=None, y_scale=8.0, **options):
     """A file with one convolution; with ``w_zero_point`` filters have one scale."""
     rng, file = rng_of(channels, filters), TfliteFile()
-    limits = np.iinfo(dtype)
+    wide_x = np.dtype(dtype).itemsize == 2          # with filters of 8 bits and biases of 64
+    limits, w_dtype = np.iinfo(dtype), "int8" if wide_x else dtype
+    w_limits = np.iinfo(w_dtype)
     wide = depthwise and channels * filters or filters
     shape = (1, *kernel, wide) if depthwise else (filters, *kernel, channels)
     scales = rng.uniform(0.01, 0.1, wide) if w_zero_point is None else [0.05]
-    x = file.tensor("x", (1, *size, channels), dtype, 0.5, limits.min + 100)
-    w = file.constant("w", rng.integers(limits.min + 1, limits.max + 1, shape), dtype, scale=scales, axis=3 if depthwise else 0,
+    x = file.tensor("x", (1, *size, channels), dtype, 0.5, 0 if wide_x else limits.min + 100)
+    w = file.constant("w", rng.integers(w_limits.min + 1, w_limits.max + 1, shape), w_dtype, scale=scales, axis=3 if depthwise else 0,
                       zero_point=w_zero_point or 0)
-    b = file.constant("b", rng.integers(-2000, 2000, wide), "int32", scale=0.5 * np.asarray(scales))
+    b = file.constant("b", rng.integers(-2000, 2000, wide), "int64" if wide_x else "int32", scale=0.5 * np.asarray(scales))
     strides, gaps = (options[name] for name in ("stride", "dilation"))
     spans = [(count - 1) * gap + 1 for count, gap in zip(kernel, gaps)]
     result = [-(-length // step) if options["padding"] == SAME else (length - span) // step + 1
               for length, span, step in zip(size, spans, strides)]
-    y = file.tensor("y", (1, *result, wide), dtype, y_scale, limits.min + 120)
+    y = file.tensor("y", (1, *result, wide), dtype, y_scale, 0 if wide_x else limits.min + 120)
     fields = dict(padding=options["padding"], strideH=strides[0], strideW=strides[1], dilationHFactor=gaps[0], dilationWFactor=gaps[1],
                   fusedActivationFunction=options["activation"])
     if depthwise:
@@ -71,11 +73,25 @@ def check(path, device, where="device", most=1):
     ((6, 6), 4, 4, (3, 3), dict(dtype="uint8", w_zero_point=117, y_scale=40.0)),
     ((6, 7), 6, 1, (3, 3), dict(depthwise=True)),
     ((7, 7), 3, 2, (3, 3), dict(depthwise=True, stride=(2, 2), activation=RELU)),
+    ((7, 6), 3, 5, (3, 3), dict(dtype="int16")),
+    ((8, 9), 5, 3, (3, 2), dict(dtype="int16", stride=(2, 1), activation=RELU)),
+    ((6, 7), 6, 1, (3, 3), dict(dtype="int16", depthwise=True)),
 ])
 def test_convolutions(tmp_path, device, size, channels, filters, kernel, options):
     options = dict(padding=SAME, stride=(1, 1), dilation=(1, 1), activation=NONE) | options
     found = check(convolution(tmp_path / "a.tflite", size, channels, filters, kernel, **options), device)
     assert found.nodes[0].equal_share > 0.9 and found.result.stats.macs > 0
+
+
+def test_fully_connected_of_sixteen_bits(tmp_path, device):
+    rng, file = rng_of(4), TfliteFile()
+    x = file.tensor("x", (6, 200), "int16", 0.25, 0)
+    w = file.constant("w", rng.integers(-127, 128, (7, 200)), "int8", scale=0.02, zero_point=0)
+    b = file.constant("b", rng.integers(-500_000, 500_000, 7), "int64", scale=0.005)
+    y = file.tensor("y", (6, 7), "int16", 8.0, 0)
+    file.operator("FULLY_CONNECTED", [x, w, b], [y], "FullyConnectedOptions")
+    found = check(file.write(tmp_path / "a.tflite", [x], [y]), device)
+    assert found.nodes[0].equal_share > 0.99
 
 
 @pytest.mark.parametrize("dtype, w_zero_point, keep, bias", [

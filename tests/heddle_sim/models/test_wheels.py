@@ -87,18 +87,29 @@ def synthetic_speech(seconds, rng):
 
 
 @pytest.mark.nightly
-def test_a_minute_of_voice_activity(device, record_property):
-    """Probabilities of 60 s beside onnxruntime's: weights of 8 bits, rounded for the activations."""
+@pytest.mark.parametrize("bits, most", [(None, 0.04), (16, 0.02)])
+def test_a_minute_of_voice_activity(device, bits, most, record_property):
+    """Probabilities of 60 s beside onnxruntime's: recurrent weights of 8 bits, rounded for the activations; with ``bits`` the convolutions
+    of the encoder on the device too, calibrated by another minute."""
     window, context = 512, 64
-    audio = synthetic_speech(60, np.random.default_rng(1))
-    padded = np.concatenate([np.zeros(context, np.float32), audio])
-    frames = np.stack([padded[start:start + window + context] for start in range(0, len(audio) - window + 1, window)])
+
+    def framed(audio):
+        padded = np.concatenate([np.zeros(context, np.float32), audio])
+        return np.stack([padded[start:start + window + context] for start in range(0, len(audio) - window + 1, window)])
+
+    frames = framed(synthetic_speech(60, np.random.default_rng(1)))
     path, state = carried("silero-vad", "silero_vad_16k_sequence.onnx"), np.zeros((1, 1, 128), np.float32)
     inputs = {"input": frames, "h": state, "c": state}
-    with load_model(path, device, shapes={"sequence_length": len(frames)}) as model:
-        found, wanted = model.run(inputs).outputs["speech_probs"], model.source.reference(inputs)["speech_probs"]
+    shapes, calibration = {"sequence_length": len(frames)}, {}
+    if bits:
+        samples = inputs | {"input": framed(synthetic_speech(60, np.random.default_rng(2)))}
+        calibration = {"calibrate": samples, "activation_bits": bits}
+    with load_model(path, device, shapes=shapes) as floats, load_model(path, device, shapes=shapes, **calibration) as model:
+        on_device = [placed.node.op for placed in model.placement if placed.where == "device"]
+        assert on_device == (["Conv"] * 4 + ["LSTM", "Conv"] if bits else ["LSTM"])
+        found, wanted = model.run(inputs).outputs["speech_probs"], floats.source.reference(inputs)["speech_probs"]
     differences = np.abs(found - wanted)
     near = float((differences <= 0.02).mean())
     record_property("ran", f"{100 * near:.2f} % of {differences.size} frames within 0.02, at most {differences.max():.4f}; speech in "
                            f"{100 * float((wanted > 0.5).mean()):.0f} %")
-    assert near >= 0.99 and differences.max() < 0.04 and 0.05 < (wanted > 0.5).mean() < 0.95
+    assert near >= 0.99 and differences.max() < most and 0.05 < (wanted > 0.5).mean() < 0.95

@@ -18,8 +18,8 @@ __all__ = ["ConvolutionShape"]
 
 @dataclass(frozen=True)
 class ConvolutionShape(Geometry):
-    """``Geometry`` of one group of channels as the TMAU loads it (im2col mode). Raises ``ValueError``, also for filters that its offsets do
-    not reach."""
+    """``Geometry`` of one group of channels as the TMAU loads it (im2col mode): its channels are bytes. Raises ``ValueError``, also for
+    filters that its offsets do not reach."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -29,9 +29,9 @@ class ConvolutionShape(Geometry):
                 raise UsageError(f"(filter - 1) * dilations must be at most {most} with {self.spatial} spatial axes, not {reach}")
 
     @classmethod
-    def of_group(cls, geometry: Geometry) -> Self:
-        """Of one group of channels."""
-        return cls(geometry.images, geometry.size, geometry.group_channels, geometry.outputs // geometry.group, geometry.filter,
+    def of_group(cls, geometry: Geometry, nbytes: int = 1) -> Self:
+        """Of one group of channels with elements of ``nbytes`` bytes."""
+        return cls(geometry.images, geometry.size, geometry.group_channels * nbytes, geometry.outputs // geometry.group, geometry.filter,
                    geometry.padding, geometry.stride, geometry.dilation)
 
     @property

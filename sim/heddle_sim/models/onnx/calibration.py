@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from heddle.errors import UsageError
@@ -16,23 +16,30 @@ from ...arguments import plain_array
 from ...packages import needed
 from ..errors import ModelError
 
-__all__ = ["calibrated", "feeds"]
+__all__ = ["Calibration", "calibrated", "feeds"]
 
 _OPERATORS = ["Conv", "MatMul", "Gemm", "Add", "AveragePool", "GlobalAveragePool", "MaxPool", "Relu", "Clip", "Reshape", "Flatten",
               "Transpose", "Squeeze", "Unsqueeze"]
+_WIDE_OPERATORS = ["Conv", "MatMul", "Gemm", "Relu", "Clip"]        # of 16 bits: layers with weights, and what is part of them
 _WARNING, _FATAL = 2, 4         # severities of onnxruntime's messages, the first its default
 _LEAST_OPSET = 13       # with scales for each filter
 
 
-def calibrated(model: Any, samples: Mapping[str, np.ndarray], what: str) -> Any:
-    """The model with QDQ forms: int8 activations, int8 filters with a scale each, ranges those of ``samples``.
+class Calibration(NamedTuple):
+    """``samples`` of each input, one of its shape or several along an axis in front of it, and bits of activations and weights, 8 or 16."""
+
+    samples: Mapping[str, np.ndarray]
+    activation_bits: int = 8
+
+
+def calibrated(model: Any, calibration: Calibration, what: str) -> Any:
+    """The model with QDQ forms: activations of 8 or 16 bits, filters of as many with a scale each, ranges those of the samples.
 
     Parameters
     ----------
     model : onnx.ModelProto
         With bound dimensions.
-    samples : dict of str to array
-        Of each input: one sample of its shape, or several along an axis in front of it.
+    calibration : Calibration
     what : str
         Name of the model in messages.
 
@@ -41,15 +48,18 @@ def calibrated(model: Any, samples: Mapping[str, np.ndarray], what: str) -> Any:
     onnx, quantisation = needed("onnx", "an ONNX file"), needed("onnxruntime.quantization", "calibration")
     if any(node.op_type in ("QuantizeLinear", "QLinearConv", "QLinearMatMul") for node in model.graph.node):
         raise UsageError(f"calibrate must be none for a network that is quantised, as {what} is")
-    reader = _reader(quantisation, feeds(model, samples))
+    reader = _reader(quantisation, feeds(model, calibration.samples))
+    wide = calibration.activation_bits == 16
+    element = quantisation.QuantType.QInt16 if wide else quantisation.QuantType.QInt8
     try:
         if max((item.version for item in model.opset_import if item.domain in ("", "ai.onnx")), default=0) < _LEAST_OPSET:
             model = onnx.version_converter.convert_version(model, _LEAST_OPSET)
         with tempfile.TemporaryDirectory() as folder, _quiet():
             path = Path(folder) / "quantised.onnx"
             quantisation.quantize_static(model, str(path), reader, quant_format=quantisation.QuantFormat.QDQ, per_channel=True,
-                                         op_types_to_quantize=_OPERATORS, activation_type=quantisation.QuantType.QInt8,
-                                         weight_type=quantisation.QuantType.QInt8)
+                                         op_types_to_quantize=_WIDE_OPERATORS if wide else _OPERATORS,
+                                         activation_type=element, weight_type=element,
+                                         extra_options={"ActivationSymmetric": wide})
             return onnx.load(str(path))
     except Exception as error:      # of several packages, without a common class
         raise ModelError(f"{what} must be a network that onnxruntime quantises: {' '.join(str(error).split())}") from None

@@ -13,8 +13,9 @@ from ..errors import Refusal
 from ..graph import Graph, Node, Tensor
 from ..layers import fully_connected, points_of, shifted
 from ..operations import AveragePool, Convolution, DeviceOperation, FullyConnected, MaximumPool, Products, Sum
-from ..quantised import Bytes, as_bytes, constant, narrowed
+from ..quantised import Integers, as_bytes, as_integers, constant, narrowed
 from ..requantisation import most_sum, requantisation
+from ..wide import WideConvolution, WideOutput, WideProduct, weight_parts, wide_output
 from .forms import Form, form_of
 from .recurrent import RECURRENT, recurrent
 from .windows import window_of
@@ -40,8 +41,9 @@ def _filters(form: Form, axis: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     """Weights, their scales and zero points, along ``axis`` where there are several."""
     assert form.other is not None
     w, quantisation = constant(form.other, "weights"), form.other.quantisation
-    if w.dtype not in (np.int8, np.uint8) or quantisation is None:
-        raise Refusal(f"weights must be int8 or uint8, not {w.dtype}")
+    types = (np.int8, np.uint8, np.int16) if form.x.dtype.itemsize == 2 else (np.int8, np.uint8)
+    if w.dtype not in types or quantisation is None:
+        raise Refusal(f"weights must be {', '.join(str(np.dtype(one)) for one in types[:-1])} or {np.dtype(types[-1])}, not {w.dtype}")
     if not quantisation.per_tensor and quantisation.axis != axis % w.ndim:
         raise Refusal(f"weights must have scales along axis {axis % w.ndim}, not {quantisation.axis}")
     return w, quantisation.scale, quantisation.zero_point
@@ -49,6 +51,14 @@ def _filters(form: Form, axis: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 
 def _bias(form: Form, scales: np.ndarray, filters: int) -> np.ndarray | None:
     """Biases in units of the sums, int32; ``scales``: values of these units."""
+    values = _bias_values(form, scales, filters)
+    if values is not None and np.abs(values).max() >= 2.0 ** 31:
+        raise Refusal(f"bias must fit 32 bits in units of the sums, not {np.abs(values).max():g}")
+    return None if values is None else values.astype(np.int32)
+
+
+def _bias_values(form: Form, scales: np.ndarray, filters: int) -> np.ndarray | None:
+    """Biases in units of the sums, whole numbers in float64."""
     if form.bias is None:
         return None
     values, quantisation = constant(form.bias, "bias").reshape(-1), form.bias.quantisation
@@ -59,12 +69,10 @@ def _bias(form: Form, scales: np.ndarray, filters: int) -> np.ndarray | None:
         if quantisation is not None:
             real = (real - quantisation.zero_point) * quantisation.scale
         values = np.rint(real / scales)
-        if np.abs(values).max() >= 2.0 ** 31:
-            raise Refusal(f"bias must fit 32 bits in units of the sums, not {np.abs(values).max():g}")
-    return np.broadcast_to(values, filters).astype(np.int32)
+    return np.broadcast_to(values, filters).astype(np.float64)
 
 
-def _output(form: Form, x: Bytes, w: np.ndarray, scales: np.ndarray, points: np.ndarray,
+def _output(form: Form, x: Integers, w: np.ndarray, scales: np.ndarray, points: np.ndarray,
             bias: np.ndarray | None) -> Requantise | None:
     """Requantisation of sums with filters ``w`` (filters, …); None where the sums are the result."""
     if form.y.quantisation is None:
@@ -76,21 +84,32 @@ def _output(form: Form, x: Bytes, w: np.ndarray, scales: np.ndarray, points: np.
                           most_sum(shifted(w, points), bias))
 
 
+def _wide_output(form: Form, x: Integers, filters: int, scales: np.ndarray, points: np.ndarray) -> WideOutput:
+    """Output stage for ``filters``, which a layer of 16-bit activations leaves to the host."""
+    if points.any():
+        raise Refusal("weights must have zero point 0 with 16-bit activations")
+    y = as_integers(form.y, "the result")
+    return wide_output(x, y, scales, _bias_values(form, x.scale * scales, filters), narrowed(y, form.low, form.high))
+
+
 def _convolution(form: Form) -> DeviceOperation:
-    x = as_bytes(form.x, "x")
+    x = as_integers(form.x, "x")
     w, scales, points = _filters(form, 0)
     if not 3 <= w.ndim <= 5 or len(x.shape) != w.ndim:
         raise Refusal(f"weights must have one to three spatial axes as x, not shape {w.shape} for {x.shape}")
     if scales.size not in (1, len(w)):
         raise Refusal(f"weights must have one scale, or one for each of {len(w)} filters, not {scales.size}")
-    bias, window = _bias(form, x.scale * scales, len(w)), window_of(form.attributes, x.shape[2:], w.shape[2:])
-    return Convolution(form.y.shape, np.ascontiguousarray(w), bias, window, int(form.attributes.get("group", 1)), x.zero_point,
+    window, group = window_of(form.attributes, x.shape[2:], w.shape[2:]), int(form.attributes.get("group", 1))
+    if x.wide:
+        return WideConvolution(form.y.shape, weight_parts(w), _wide_output(form, x, len(w), scales, points), window, group)
+    bias = _bias(form, x.scale * scales, len(w))
+    return Convolution(form.y.shape, np.ascontiguousarray(w), bias, window, group, x.zero_point,
                        points_of(points), _output(form, x, w, scales, points, bias))
 
 
 def _product(form: Form) -> DeviceOperation:
     """MatMul and Gemm with a constant second factor."""
-    x, attributes = as_bytes(form.x, "a"), form.attributes
+    x, attributes = as_integers(form.x, "a"), form.attributes
     transposed = bool(attributes.get("transB", 0))
     b, scales, points = _filters(form, 0 if transposed else -1)
     if b.ndim < 2 or len(x.shape) < 2:
@@ -100,17 +119,21 @@ def _product(form: Form) -> DeviceOperation:
     for name in ("alpha", "beta"):
         if attributes.get(name, 1.0) != 1.0:
             raise Refusal(f"{name} must be 1, not {attributes[name]:g}")
+    if b.ndim > 2 and x.wide:
+        raise Refusal(f"b must be one matrix with 16-bit activations, not of shape {b.shape}")
     if b.ndim > 2:
         return _products(form, x, b, scales, points)
     w = b if transposed else b.T
     if scales.size not in (1, len(w)):
         raise Refusal(f"b must have one scale, or one for each of {len(w)} columns, not {scales.size}")
+    if x.wide:
+        return WideProduct(form.y.shape, weight_parts(w), _wide_output(form, x, len(w), scales, points))
     bias = _bias(form, x.scale * scales, len(w))
     spec = _output(form, x, w, scales, points, bias)
     return fully_connected(form.y.shape, int(np.prod(x.shape[:-1])), w, points, bias, x.zero_point, spec)
 
 
-def _products(form: Form, x: Bytes, b: np.ndarray, scales: np.ndarray, points: np.ndarray) -> DeviceOperation:
+def _products(form: Form, x: Integers, b: np.ndarray, scales: np.ndarray, points: np.ndarray) -> DeviceOperation:
     """MatMul whose second factor is a batch of matrices (…, inputs, outputs)."""
     if form.point is not None or form.bias is not None:
         raise Refusal(f"b must be one matrix for a bias, or a zero point that is computed, not of shape {b.shape}")

@@ -14,12 +14,13 @@ from ...arguments import plain_array
 from ...packages import needed
 from ..errors import ModelError
 from ..graph import Graph, Node, Tensor
-from .calibration import calibrated
+from .calibration import Calibration, calibrated
 from .sessions import all_values
 
 __all__ = ["MOST_BYTES", "OnnxFile", "Shapes", "read_onnx"]
 
 MOST_BYTES = 1 << 30            # of a file
+_ALSO_MICROSOFT = ("QuantizeLinear", "DequantizeLinear")        # before opset 21 those of 16 bits stand in that domain
 Shapes = Mapping[str, int | Sequence[int]]
 
 
@@ -33,7 +34,7 @@ class OnnxFile:
 
 
 def read_onnx(path: Path, shapes: Shapes | None = None, constants: Mapping[str, np.ndarray] | None = None,
-              calibrate: Mapping[str, np.ndarray] | None = None) -> OnnxFile:
+              calibration: Calibration | None = None) -> OnnxFile:
     """``OnnxFile`` of a file.
 
     Parameters
@@ -44,8 +45,8 @@ def read_onnx(path: Path, shapes: Shapes | None = None, constants: Mapping[str, 
         Lengths of symbolic dimensions by their names, or shapes of inputs by theirs.
     constants : dict of str to array
         Inputs that always have these elements, such as weights.
-    calibrate : dict of str to array
-        Samples of the inputs of a float network, which is quantised for their ranges.
+    calibration : Calibration, optional
+        A float network is quantised for it.
 
     Raises ``ModelError`` for what is no such file, is too large or has dimensions that stay open, ``MissingPackage`` without ``onnx``.
     """
@@ -56,8 +57,8 @@ def read_onnx(path: Path, shapes: Shapes | None = None, constants: Mapping[str, 
     model = _parsed(onnx, path)
     _fix(onnx, model, dict(constants or {}))
     _bind(path, model, dict(shapes or {}))
-    if calibrate:
-        model = calibrated(model, calibrate, str(path))
+    if calibration:
+        model = calibrated(model, calibration, str(path))
     try:
         onnx.checker.check_model(model)
         if model.functions:
@@ -203,7 +204,8 @@ class _Reader:
         attributes["kept outputs"] = tuple(index for index, name in enumerate(proto.output) if name)
         names = tuple(name or None for name in proto.input)
         captured = tuple(dict.fromkeys(name for name in _captured(proto) if name in self.tensors and name not in names))
-        op = proto.op_type if proto.domain in ("", "ai.onnx") else f"{proto.domain}.{proto.op_type}"
+        plain = proto.domain in ("", "ai.onnx") or proto.domain == "com.microsoft" and proto.op_type in _ALSO_MICROSOFT
+        op = proto.op_type if plain else f"{proto.domain}.{proto.op_type}"
         return Node(op, f"{number} {proto.name or next(filter(None, proto.output), '')}", names + captured,
                     tuple(name for name in proto.output if name), attributes)
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..graph import Node
 from ..operations import DeviceOperation
 from ..source import Source
-from .calibration import feeds
+from .calibration import Calibration, feeds
 from .folding import folded
 from .lowering import lowered
 from .reader import Shapes, read_onnx
@@ -30,12 +30,12 @@ class OnnxSource(Source):
     reference_name = "onnxruntime without optimisations"
 
     def __init__(self, path: Path, shapes: Shapes | None = None, constants: Mapping[str, np.ndarray] | None = None,
-                 calibrate: Mapping[str, np.ndarray] | None = None) -> None:
-        file = read_onnx(path, shapes, constants, calibrate)
+                 calibration: Calibration | None = None) -> None:
+        file = read_onnx(path, shapes, constants, calibration)
         self.path, self._model = path, file.model
         self.graph, self._members = folded(file.graph, file.protos)
         self._sessions: dict[str, NodeSession] = {}
-        self._samples = self._recurrent_samples(feeds(file.model, calibrate)) if calibrate else []
+        self._samples = self._recurrent_samples(feeds(file.model, calibration.samples)) if calibration else []
 
     def lowered(self, node: Node) -> DeviceOperation:
         operation = lowered(self.graph, node)

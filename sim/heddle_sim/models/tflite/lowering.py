@@ -12,8 +12,9 @@ from ..errors import Refusal
 from ..graph import Graph, Node, Tensor
 from ..layers import fully_connected, points_of, shifted
 from ..operations import AveragePool, Convolution, DeviceOperation, MaximumPool, Sum, Window
-from ..quantised import Bytes, activation_bounds, as_bytes, constant
+from ..quantised import Integers, activation_bounds, as_bytes, as_integers, constant
 from ..requantisation import most_sum, requantisation
+from ..wide import WideConvolution, WideOutput, WideProduct, weight_parts, wide_output
 from .options import activation_of, pairs_of, per_axis
 
 __all__ = ["lowered"]
@@ -28,9 +29,17 @@ def lowered(graph: Graph, node: Node) -> DeviceOperation:
     return _LOWERINGS[node.op](graph, node)
 
 
-def _ends(graph: Graph, node: Node) -> tuple[Bytes, Bytes]:
+def _ends(graph: Graph, node: Node) -> tuple[Integers, Integers]:
     """First operand and result."""
     return as_bytes(graph.operand(node, 0, "x"), "x"), as_bytes(graph.tensors[node.outputs[0]], "the result")
+
+
+def _layer_ends(graph: Graph, node: Node) -> tuple[Integers, Integers]:
+    """``_ends`` of a layer with weights: both of 8 bits, or both int16."""
+    x, y = as_integers(graph.operand(node, 0, "x"), "x"), as_integers(graph.tensors[node.outputs[0]], "the result")
+    if x.wide != y.wide:
+        raise Refusal(f"the result must have as many bits as x ({x.dtype}), not be {y.dtype}")
+    return x, y
 
 
 def _filters(graph: Graph, node: Node, axes: int) -> tuple[Tensor, np.ndarray, np.ndarray, np.ndarray]:
@@ -44,22 +53,31 @@ def _filters(graph: Graph, node: Node, axes: int) -> tuple[Tensor, np.ndarray, n
     return tensor, w, tensor.quantisation.scale, tensor.quantisation.zero_point
 
 
-def _bias(graph: Graph, node: Node, filters: int) -> np.ndarray:
-    """Biases, int32; zeros where they are left out."""
-    tensor = graph.optional(node, 2)
+def _bias(graph: Graph, node: Node, filters: int, wide: bool = False) -> np.ndarray:
+    """Biases, int32, or int64 for ``wide`` activations; zeros where they are left out."""
+    tensor, dtype = graph.optional(node, 2), np.dtype(np.int64 if wide else np.int32)
     if tensor is None:
-        return np.zeros(filters, np.int32)
+        return np.zeros(filters, dtype)
     bias = constant(tensor, "bias")
-    if bias.dtype != np.int32 or bias.shape != (filters,):
-        raise Refusal(f"bias must be int32 of shape ({filters},), not {bias.dtype} of shape {bias.shape}")
+    if bias.dtype != dtype or bias.shape != (filters,):
+        raise Refusal(f"bias must be {dtype} of shape ({filters},), not {bias.dtype} of shape {bias.shape}")
     return np.ascontiguousarray(bias)
 
 
-def _spec(x: Bytes, y: Bytes, scales: np.ndarray, node: Node, sums: np.ndarray) -> Requantise:
+def _spec(x: Integers, y: Integers, scales: np.ndarray, node: Node, sums: np.ndarray) -> Requantise:
     if scales.size not in (1, sums.size):
         raise Refusal(f"weights must have one scale, or one for each of {sums.size} filters, not {scales.size}")
     bounds = activation_bounds(y, activation_of(node.attributes))
     return requantisation(x.scale * scales / y.scale, y.zero_point, y.dtype, bounds, sums)
+
+
+def _wide_output(x: Integers, y: Integers, scales: np.ndarray, points: np.ndarray, bias: np.ndarray, node: Node) -> WideOutput:
+    """Output stage of a layer of 16-bit activations, on the host."""
+    if points.any():
+        raise Refusal("weights must have zero point 0 with 16-bit activations")
+    if scales.size not in (1, len(bias)):
+        raise Refusal(f"weights must have one scale, or one for each of {len(bias)} filters, not {scales.size}")
+    return wide_output(x, y, scales, bias, activation_bounds(y, activation_of(node.attributes)))
 
 
 def _rounded(bias: np.ndarray, spec: Requantise) -> np.ndarray:
@@ -77,7 +95,7 @@ def _rounded(bias: np.ndarray, spec: Requantise) -> np.ndarray:
 
 def _convolution(graph: Graph, node: Node) -> DeviceOperation:
     """CONV_2D: filters (filters, rows, columns, channels / groups)."""
-    x, y = _ends(graph, node)
+    x, y = _layer_ends(graph, node)
     _, w, scales, points = _filters(graph, node, 4)
     channels = x.shape[-1]
     if channels % w.shape[3]:
@@ -87,48 +105,52 @@ def _convolution(graph: Graph, node: Node) -> DeviceOperation:
 
 def _depthwise(graph: Graph, node: Node) -> DeviceOperation:
     """DEPTHWISE_CONV_2D: filters (1, rows, columns, channels · multiplier)."""
-    x, y = _ends(graph, node)
+    x, y = _layer_ends(graph, node)
     tensor, w, scales, points = _filters(graph, node, 4)
     if scales.size > 1 and tensor.quantisation is not None and tensor.quantisation.axis != 3:
         raise Refusal(f"weights must have scales along axis 3, not {tensor.quantisation.axis}")
     return _windowed(graph, node, x, y, w.transpose(3, 0, 1, 2), scales, points, x.shape[-1])
 
 
-def _windowed(graph: Graph, node: Node, x: Bytes, y: Bytes, w: np.ndarray, scales: np.ndarray, points: np.ndarray,
-              group: int) -> Convolution:
+def _windowed(graph: Graph, node: Node, x: Integers, y: Integers, w: np.ndarray, scales: np.ndarray, points: np.ndarray,
+              group: int) -> DeviceOperation:
     """A convolution with filters (filters, channels / group, rows, columns)."""
     if len(x.shape) != 4:
         raise Refusal(f"x must have 4 axes, not {len(x.shape)}")
     attributes, kernel = node.attributes, (w.shape[2], w.shape[3])
     strides, dilations = per_axis(attributes, "stride_h", "stride_w"), per_axis(attributes, "dilation_h_factor", "dilation_w_factor")
-    bias, w = _bias(graph, node, len(w)), np.ascontiguousarray(w)
+    bias, w = _bias(graph, node, len(w), x.wide), np.ascontiguousarray(w)
     window = Window(strides, pairs_of(attributes, x.shape[1:3], kernel, strides, dilations), _LAYOUT, kernel, dilations)
+    if x.wide:
+        return WideConvolution(y.shape, weight_parts(w), _wide_output(x, y, scales, points, bias, node), window, group)
     spec = _spec(x, y, scales, node, most_sum(shifted(w, points), bias))
     return Convolution(y.shape, w, _rounded(bias, spec), window, group, x.zero_point, points_of(points), spec)
 
 
 def _fully_connected(graph: Graph, node: Node) -> DeviceOperation:
     """FULLY_CONNECTED: weights (outputs, inputs)."""
-    x, y = _ends(graph, node)
+    x, y = _layer_ends(graph, node)
     _, w, scales, points = _filters(graph, node, 2)
     if node.attributes.get("weights_format", 0):
         raise Refusal("weights must be in their default order, not a shuffled one")
     rows = int(np.prod(x.shape)) // w.shape[1]
     if rows * w.shape[1] != np.prod(x.shape):
         raise Refusal(f"x must have a multiple of {w.shape[1]} elements, not shape {x.shape}")
-    bias = _bias(graph, node, len(w))
+    bias = _bias(graph, node, len(w), x.wide)
+    if x.wide:
+        return WideProduct(y.shape, weight_parts(w), _wide_output(x, y, scales, points, bias, node))
     spec = _spec(x, y, scales, node, most_sum(shifted(w, points), bias))
     return fully_connected(y.shape, rows, w, points, bias, x.zero_point, spec)
 
 
-def _pool_window(node: Node, x: Bytes) -> Window:
+def _pool_window(node: Node, x: Integers) -> Window:
     if len(x.shape) != 4:
         raise Refusal(f"x must have 4 axes, not {len(x.shape)}")
     kernel, strides = per_axis(node.attributes, "filter_height", "filter_width"), per_axis(node.attributes, "stride_h", "stride_w")
     return Window(strides, pairs_of(node.attributes, x.shape[1:3], kernel, strides), _LAYOUT, kernel)
 
 
-def _average_spec(x: Bytes, y: Bytes, bounds: tuple[int | None, int | None]) -> Requantise | None:
+def _average_spec(x: Integers, y: Integers, bounds: tuple[int | None, int | None]) -> Requantise | None:
     """None where the average of the integers is the result."""
     if (x.scale, x.zero_point, x.dtype) == (y.scale, y.zero_point, y.dtype) and bounds == (None, None):
         return None
