@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from heddle.errors import UsageError, UsageTypeError
@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from .checks import number_array
 from .reference import FloatLayer, run_float
 
-__all__ = ["FUNCTIONS", "QuantisedGate", "QuantisedLayer", "quantise_layer", "quantise_vector"]
+__all__ = ["FUNCTIONS", "SAMPLE_DAMPING", "QuantisedGate", "QuantisedLayer", "quantise_layer", "quantise_vector"]
 
 FUNCTIONS = {"Sigmoid": Function.SIGMOID, "Tanh": Function.TANH, "Relu": Function.RELU, "Affine": Function.LINEAR}
 BOUNDED = (Function.SIGMOID, Function.TANH)
@@ -31,7 +31,8 @@ HEADROOM = 1                        # bits of a linear sum below those of its re
 MAX_BIAS = 1 << 26                  # in units of a sum, so that few constants make it
 _SUM_LIMIT = 1 << 31
 MOST_ELEMENTS = 1024                # of a sum whose weights are rounded for vectors: the time grows with the third power
-DAMPING = 0.001                     # of the mean square of an element: how far rounding trusts the vectors
+OWN_DAMPING = 0.001                 # of the rounding for the sequences that are run themselves
+SAMPLE_DAMPING = 0.02               # for samples, which stand for others
 
 Samples = Iterable[tuple[np.ndarray, np.ndarray | None, np.ndarray | None]]
 
@@ -97,6 +98,13 @@ class QuantisedLayer:
         """For every gate the values of a unit of its weights, by vector."""
         return {name: {vector: gate.scale * 2.0 ** self.fractions[_base(vector)] for vector in gate.weights}
                 for name, gate in self.gates.items()}
+
+
+class _Seen(NamedTuple):
+    """Vectors that weights are rounded for, and how little rounding trusts them: a part of the mean square of an element."""
+
+    vectors: dict[str, np.ndarray]
+    damping: float
 
 
 @dataclass
@@ -234,18 +242,18 @@ def _choose(parts: dict[str, _Part], statistics: dict[str, tuple[float, float]],
 
 
 def _rounded(part: _Part, fractions: dict[str, int], scale: float,
-             vectors: dict[str, np.ndarray] | None) -> tuple[dict[str, np.ndarray], np.ndarray]:
+             seen: _Seen | None) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Weights in units of the sum, rounded, by vector, and bias.
 
-    With as many ``vectors`` as elements or more, rounding is for these: after each column the error that it makes in their sums is
+    With as many vectors ``seen`` as elements or more, rounding is for these: after each column the error that it makes in their sums is
     taken from the columns behind it, as far as they can; the bias takes what all sums have in common. Columns with the largest elements
     come first.
     """
     units = {vector: block / (scale * 2.0 ** fractions[_base(vector)]) for vector, block in part.terms.items()}
     plain = {vector: np.rint(block) for vector, block in units.items()}, np.rint(part.bias / scale)
-    if vectors is None or not set(units) <= vectors.keys():
+    if seen is None or not set(units) <= seen.vectors.keys():
         return plain
-    rows = np.concatenate([vectors[name] * 2.0 ** fractions[name] for name in units], axis=1)
+    rows = np.concatenate([seen.vectors[name] * 2.0 ** fractions[name] for name in units], axis=1)
     if not rows.shape[1] <= min(len(rows), MOST_ELEMENTS):
         return plain
     products = rows.T @ rows / len(rows)
@@ -253,7 +261,7 @@ def _rounded(part: _Part, fractions: dict[str, int], scale: float,
     if not energy.mean():
         return plain
     order = np.argsort(-energy, kind="stable")
-    products = products[np.ix_(order, order)] + DAMPING * energy.mean() * np.eye(len(order))
+    products = products[np.ix_(order, order)] + seen.damping * energy.mean() * np.eye(len(order))
     spread = np.linalg.cholesky(np.linalg.inv(products)).T
     wanted = np.concatenate(list(units.values()), axis=1)
     left, found = wanted[:, order], np.empty_like(wanted)
@@ -266,19 +274,19 @@ def _rounded(part: _Part, fractions: dict[str, int], scale: float,
 
 
 def _gate(name: str, part: _Part, fractions: dict[str, int], limits: dict[str, int], scale: float | None,
-          result_fraction: int, vectors: dict[str, np.ndarray] | None) -> QuantisedGate:
+          result_fraction: int, seen: _Seen | None) -> QuantisedGate:
     given = scale is not None
     if scale is None:
         scale = _scale(part, fractions, limits)
     weights = {}
-    blocks, bias = _rounded(part, fractions, scale, None if given else vectors)
+    blocks, bias = _rounded(part, fractions, scale, None if given else seen)
     for vector, rounded in blocks.items():
         if given and rounded.size and not -128 <= rounded.min() <= rounded.max() <= 127:
             raise UsageError(f"weights of gate {name} for {vector} must be from -128 to 127 in units of their scale, not "
                              f"{rounded.min():.0f} to {rounded.max():.0f}")
         weights[vector] = np.clip(rounded, -128, 127).astype(np.int8)
     bound = np.abs(bias) + sum(np.abs(block.astype(np.int64)).sum(1) * limits[_base(vector)] for vector, block in weights.items())
-    if bound.max(initial=0) >= _SUM_LIMIT and vectors is not None:
+    if bound.max(initial=0) >= _SUM_LIMIT and seen is not None:
         return _gate(name, part, fractions, limits, scale if given else None, result_fraction, None)
     if bound.max(initial=0) >= _SUM_LIMIT:
         raise UsageError(f"sums of gate {name} must stay below 2**31 with its scale of {scale:g}, not reach {bound.max():.0f}")
@@ -294,7 +302,7 @@ def _gate(name: str, part: _Part, fractions: dict[str, int], limits: dict[str, i
 
 
 def quantise_layer(layer: FloatLayer, data: Samples | None = None, *, fractions: dict[str, int] | None = None,
-                   weight_scales: dict[str, float] | None = None) -> QuantisedLayer:
+                   weight_scales: dict[str, float] | None = None, damping: float = OWN_DAMPING) -> QuantisedLayer:
     """``QuantisedLayer`` of a ``FloatLayer``.
 
     Parameters
@@ -306,6 +314,9 @@ def quantise_layer(layer: FloatLayer, data: Samples | None = None, *, fractions:
         Fraction bits of "x0", "x1" … and "h", where they are given instead of chosen.
     weight_scales : dict of str to float, optional
         For a gate, the value of a unit of its weights for its first vector; those of the others follow from the fractions.
+    damping : float
+        How little rounding trusts ``data``: small where these are the sequences that are run, ``SAMPLE_DAMPING`` where they stand for
+        others.
 
     A sum cannot overflow as long as elements keep to ``limits``. Raises ``ValueError`` when a range does not fit.
     """
@@ -315,6 +326,8 @@ def quantise_layer(layer: FloatLayer, data: Samples | None = None, *, fractions:
     fractions, weight_scales = fractions or {}, weight_scales or {}
     if not isinstance(layer, FloatLayer):
         raise UsageTypeError(f"layer must be of type FloatLayer, not {type(layer).__name__}")
+    if not isinstance(damping, Real) or isinstance(damping, bool) or not 0 < damping < np.inf:
+        raise UsageError(f"damping must be a positive number, not {damping!r}")
     parts = _parts(layer)
     for name, scale in weight_scales.items():
         if not isinstance(scale, Real) or isinstance(scale, bool) or not 0 < scale < np.inf:
@@ -330,9 +343,10 @@ def quantise_layer(layer: FloatLayer, data: Samples | None = None, *, fractions:
         raise UsageTypeError(f"data must be a list of tuples (x, h, c), not {type(data).__name__}") from None
     if samples:
         vectors, results = _vectors(layer, samples)
+        seen: _Seen | None = _Seen(vectors, float(damping))
         statistics = _statistics(vectors | {"h": results})
     else:
-        vectors = None
+        seen = None
         statistics = {f"x{n}": (1.0, 0.25) for n in range(len(layer.widths))} | {"h": (1.0, 0.25)}
     low, high = _result_fractions(layer)
     if high == 15:      # tanh and sigmoid reach 1 whatever the data
@@ -344,7 +358,7 @@ def quantise_layer(layer: FloatLayer, data: Samples | None = None, *, fractions:
     for name, part in parts.items():
         first = _base(next(iter(part.terms)))
         given = weight_scales[name] * 2.0 ** -chosen[first] if name in weight_scales else None
-        gates[name] = _gate(name, part, chosen, limits, given, chosen["h"], vectors)
+        gates[name] = _gate(name, part, chosen, limits, given, chosen["h"], seen)
     return QuantisedLayer(layer.kind, layer.size, gates, tuple(FUNCTIONS[name] for name in layer.activations), chosen, limits,
                           _peepholes(layer, parts), layer.linear_before_reset, widths=layer.widths)
 

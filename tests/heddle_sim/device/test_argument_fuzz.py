@@ -88,7 +88,7 @@ TARGETS = {
     "Program": (lambda d, *a, **o: Program(*a, **o), [[1, 2]], ["labels", "lines", "source"]),
     "assemble": (lambda d, *a: assemble(*a), ["halt", TINY], []), "disassemble": (lambda d, *a: disassemble(*a), [[1, 2]], []),
     "plan": (lambda d, *a, **o: plan(*a, **o), [4, 64, 64, 64], ["threads", "latency", "order", "products"]),
-    "quantise_layer": (lambda d, *a, **o: quantise_layer(*a, **o), [LAYER], ["data", "fractions", "weight_scales"]),
+    "quantise_layer": (lambda d, *a, **o: quantise_layer(*a, **o), [LAYER], ["data", "fractions", "weight_scales", "damping"]),
     "add_input": (lambda d, *a, **o: Network().add_input(*a, **o), ["x", 3, 8], ["limit"]),
     "MemorySettings": (lambda d, **o: MemorySettings(**o), [], ["latency", "bandwidth", "stall", "outstanding", "reorder", "interleave",
                                                                 "error_range"]),

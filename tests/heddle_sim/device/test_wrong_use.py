@@ -283,6 +283,7 @@ LAYER = FloatLayer("rnn", np.ones((1, 2, 3)) / 4, np.ones((1, 2, 2)) / 4, np.zer
     (lambda: plan(4, 64, True, 64), ValueError, "inputs must be an integer from 0, not True"),
     (lambda: plan(4, 64, 64, 64, latency="22"), ValueError, "latency must be an integer from 0, not '22'"),
     (lambda: plan(4, 64, 64, 64, order="tiles"), ValueError, "order must be one of columns, rows, not 'tiles'"),
+    (lambda: quantise_layer(LAYER, damping=0), ValueError, "damping must be a positive number, not 0"),
     (lambda: quantise_layer(LAYER, 7), TypeError, "data must be a list of tuples (x, h, c), not int"),
     (lambda: quantise_layer(LAYER, [np.ones((2, 3))]), TypeError, "data must be tuples (x, h, c), not ndarray"),
     (lambda: quantise_layer(LAYER, [(np.ones((2, 4)), None, None)]), ValueError, "x of data must have shape (None, 3), not (2, 4)"),

@@ -11,7 +11,7 @@ from heddle.errors import HeddleError
 
 from ...device import Device, Stats
 from ...rnn.onnx import onnx_operands
-from ...rnn.quantise import quantise_layer
+from ...rnn.quantise import SAMPLE_DAMPING, quantise_layer
 from ..errors import Refusal
 from ..graph import Graph, Node
 from ..operations import DeviceOperation
@@ -75,7 +75,7 @@ class Recurrent(DeviceOperation):
                 data = data or [[] for _ in layers]
                 for direction, found in enumerate(data):
                     found += onnx.data(direction)
-            quantised = [quantise_layer(layer, found) for layer, found in zip(layers, data)]
+            quantised = [quantise_layer(layer, found, damping=SAMPLE_DAMPING) for layer, found in zip(layers, data)]
         except HeddleError as error:
             raise Refusal(str(error)) from None
         return replace(self, form=dict(self.form) | {"quantised": quantised})
