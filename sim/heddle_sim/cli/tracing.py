@@ -75,7 +75,8 @@ def check_tracing(options: argparse.Namespace) -> None:
 
 
 def check_wave_layer(options: argparse.Namespace, placement: Sequence[PlacedNode]) -> str | None:
-    """Name of the node whose waves are asked for. Raises where it is none of the device, or nothing says which part of a network."""
+    """Name of the node whose waves are asked for, or of its chain. Raises where it is none of the device, or nothing says which part of a
+    network."""
     if options.wave is None:
         return None
     wanted = options.wave_layer
@@ -87,7 +88,7 @@ def check_wave_layer(options: argparse.Namespace, placement: Sequence[PlacedNode
         if wanted in (placed.node.name, str(number)):
             if placed.operation is None:
                 raise UsageError(f"--wave-layer must name a node on the device, not {placed.node.op} {placed.node.name} on the host")
-            return placed.node.name
+            return placed.node.name if placed.chain is None else placed.chain.name
     raise UsageError(f"--wave-layer must be the name of a node or a number below {len(placement)}, not {wanted!r}")
 
 

@@ -24,6 +24,7 @@ from .gather import GatherKernel, GatherProblem
 from .gathered_convolution import GatheredConvolutionKernel, GatheredConvolutionProblem
 from .kernel import Kernel
 from .layer import LayerKernel, LayerProblem
+from .layer_chain import LayerChainKernel, LayerChainProblem
 from .pooling import PoolKernel, PoolProblem
 from .problem import ConvolutionProblem, MatmulProblem, Problem
 from .recurrent import EngineKernel, EngineRun, FactorKernel, FactorLoad
@@ -46,6 +47,7 @@ FAMILIES: dict[type[Problem], list[type[Kernel]]] = {
         TiledKernel,
     ],
     LayerProblem: [LayerKernel],
+    LayerChainProblem: [LayerChainKernel],
     ConvolutionProblem: [ConvolutionKernel],
     CompiledConvolutionProblem: [CompiledConvolutionKernel],
     GatheredConvolutionProblem: [GatheredConvolutionKernel],

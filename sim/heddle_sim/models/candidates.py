@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from math import prod
 
 from .block_sum import BlockSum
+from .chains import LayerChain, one_row
 from .operations import Convolution, DeviceOperation, FullyConnected, Sum, Window
 
 __all__ = ["candidates"]
@@ -17,6 +18,8 @@ def candidates(operation: DeviceOperation) -> Iterator[DeviceOperation]:
     """Operations with the same result, or for sums one that differs by at most 1. The last one is ``operation`` itself."""
     if isinstance(operation, Sum) and (blocks := BlockSum.of_sum(operation)):
         yield blocks
+    if isinstance(operation, FullyConnected) and one_row(operation):
+        yield LayerChain(operation.shape, (operation,), operands=operation.operands)
     if isinstance(operation, FullyConnected) and (pixels := _as_convolution(operation)):
         yield pixels
     yield operation

@@ -58,8 +58,8 @@ def difference(found: np.ndarray, wanted: np.ndarray) -> Difference:
 def compared(model: Model, inputs: Mapping[str, np.ndarray] | np.ndarray) -> Comparison:
     """Run a network and its reference on the same inputs.
 
-    A node whose operands differ from those of the reference runs once more with these. Raises as ``Model.run``, and ``MissingPackage``
-    without the package of the reference.
+    A node whose operands differ from those of the reference runs once more with these, a node of a chain alone. Raises as ``Model.run``,
+    and ``MissingPackage`` without the package of the reference.
     """
     checked = model.checked(inputs)
     reference = model.source.reference(checked)
@@ -82,7 +82,7 @@ def _node(model: Model, node: NodeResult, reference: Mapping[str, np.ndarray]) -
         return None
     arrays = [array if name is None else reference.get(name, array) for name, array in zip(names, node.arrays)]
     equal = all(own is None or other is None or np.array_equal(own, other) for own, other in zip(node.arrays, arrays))
-    results = node.results if equal else model.run_node(node.placed, arrays).results
+    results = node.results if equal and node.placed.chain is None else model.run_node(node.placed, arrays).results
     found = [difference(array, reference[name].reshape(array.shape)) for name, array in zip(outputs, results)]
     sizes = [array.size for array in results]
     share = sum(one.equal_share * size for one, size in zip(found, sizes)) / max(sum(sizes), 1)

@@ -20,6 +20,7 @@ from ..device.recording import record_layer
 from ..kernels.kept import Kept, kept_plans
 from .errors import ModelError, Refusal
 from .graph import Graph, Tensor
+from .operations import DeviceOperation
 from .placement import PlacedNode, placed_nodes
 from .source import Source
 
@@ -39,8 +40,9 @@ class NodeResult:
     arrays : list of numpy.ndarray or None
         Operands.
     results : list of numpy.ndarray
+        Empty within a chain, but for its last node.
     stats : Stats or None
-        Of its runs on the device; None on the host.
+        Of its runs on the device; None on the host. Those of a chain are those of its first node.
     seconds : float
         Wall time.
     """
@@ -175,10 +177,20 @@ class Model:
         """Run one node after the other from checked inputs; ``values`` gets all that they compute. ``keep``: results stay on the device
         where they can."""
         values.update((name, tensor.data) for name, tensor in self.graph.tensors.items() if tensor.data is not None)
+        in_chain: list[np.ndarray] = []         # results of the last node of a chain
         for placed in self.placement:
-            arrays = [None if name is None else values[name] for name in placed.node.inputs]
-            with record_layer(placed.node.name, placed.node.op, placed.where) as layer:
-                result = self.run_node(placed, arrays, keep)
+            arrays = [None if name is None else values.get(name) for name in placed.node.inputs]
+            chain, name = placed.chain, placed.node.name
+            if chain is not None and name != chain.first:
+                results = in_chain if name == chain.last else []
+                values.update(zip(placed.node.outputs, results))
+                yield NodeResult(placed, arrays, results, self._no_cycles(), 0.0)
+                continue
+            with record_layer(name if chain is None else chain.name, placed.node.op, placed.where) as layer:
+                if chain is None:
+                    result = self.run_node(placed, arrays, keep)
+                else:
+                    result, in_chain = self._run_chain(placed, chain.operation, arrays)
             if layer is not None:
                 layer.seconds = result.seconds if result.stats is None else 0.0
                 layer.macs = None if result.stats is None else result.stats.macs
@@ -186,17 +198,33 @@ class Model:
             yield result
 
     def run_node(self, placed: PlacedNode, arrays: Sequence[np.ndarray | None], keep: bool = False) -> NodeResult:
-        """Run a node with operands; None for those that are left out. ``keep``: results stay on the device where they can."""
+        """Run a node alone with operands; None for those that are left out. ``keep``: results stay on the device where they can."""
         if placed.operation is None:
             begin = time.perf_counter()
             results = self._on_host(placed, [None if array is None else np.asarray(array) for array in arrays])
             return NodeResult(placed, list(arrays), results, None, time.perf_counter() - begin)
+        results, stats, seconds = self._on_device(placed.operation, arrays, keep)
+        return NodeResult(placed, list(arrays), results, stats, seconds)
+
+    def _run_chain(self, placed: PlacedNode, operation: DeviceOperation,
+                   arrays: list[np.ndarray | None]) -> tuple[NodeResult, list[np.ndarray]]:
+        """Of the first node of a chain, with its operands, and the results of the last one."""
+        results, stats, seconds = self._on_device(operation, arrays, False)
+        return NodeResult(placed, arrays, [], stats, seconds), results
+
+    def _no_cycles(self) -> Stats:
+        """Figures of a node that runs with another one."""
+        return Stats(None if self.device.simulator == "golden" else 0, 0, self.cfg.peak_macs_per_cycle)
+
+    def _on_device(self, operation: DeviceOperation, arrays: Sequence[np.ndarray | None],
+                   keep: bool) -> tuple[list[np.ndarray], Stats, float]:
+        """Results of an operation with the operands of its node, figures, and wall time."""
         device = self.device
         begin = time.perf_counter()
-        activations = [array for index in placed.operation.operands if (array := arrays[index]) is not None]
+        activations = [array for index in operation.operands if (array := arrays[index]) is not None]
         with kept_plans(self._plans):
-            results, stats = placed.operation.run(device, activations, keep)
-        return NodeResult(placed, list(arrays), results, stats, time.perf_counter() - begin)
+            results, stats = operation.run(device, activations, keep)
+        return results, stats, time.perf_counter() - begin
 
     def load_on(self, device: Device) -> LoadedModel:
         """See ``Device.load``."""
@@ -266,4 +294,6 @@ class LoadedModel:
         with placing_constants(self._constants):
             result = self.model._run(values, True)
         self.stayed = [name for name, array in values.items() if isinstance(array, DeviceArray) and not array.fetched]
+        self.stayed += [name for placed in self.model.placement if placed.chain is not None and placed.node.name != placed.chain.last
+                        for name in placed.node.outputs]
         return result

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from heddle.config import Config
 
 from .candidates import candidates
+from .chains import Chain, chains
 from .errors import Refusal
 from .graph import Graph, Node, Tensor
 from .operations import DeviceOperation
@@ -31,6 +32,8 @@ class PlacedNode:
         None on the host.
     macs : int
         Multiply-accumulates on the device.
+    chain : Chain or None
+        Of nodes that run together, of which it is one; ``operation`` is what it is alone.
     """
 
     node: Node
@@ -38,19 +41,29 @@ class PlacedNode:
     why: str
     operation: DeviceOperation | None = None
     macs: int = 0
+    chain: Chain | None = None
 
 
 def placed_nodes(cfg: Config, source: Source, memory_bytes: int) -> list[PlacedNode]:
     """``PlacedNode`` of each node of a network, in their order, for a device of ``cfg`` with ``memory_bytes`` of global memory."""
     with Rehearsal(cfg, memory_bytes) as rehearsal:
-        return [_placed(rehearsal, source, node) for node in source.graph.nodes]
+        found = [_placed(rehearsal, source, node) for node in source.graph.nodes]
+        placement, lowered = [placed for placed, _ in found], [operation for _, operation in found]
+        in_chains = {name: chain for chain in chains(rehearsal, source.graph, placement, lowered) for name in chain.nodes}
+    return [_chained(placed, in_chains[placed.node.name]) if placed.node.name in in_chains else placed for placed in placement]
 
 
-def _placed(rehearsal: Rehearsal, source: Source, node: Node) -> PlacedNode:
+def _chained(placed: PlacedNode, chain: Chain) -> PlacedNode:
+    why = f"Runs as Device.{chain.operation.method} with the nodes from {chain.first} to {chain.last}."
+    return replace(placed, why=why, chain=chain)
+
+
+def _placed(rehearsal: Rehearsal, source: Source, node: Node) -> tuple[PlacedNode, DeviceOperation | None]:
+    """The node where it is placed alone, and what it is as it stands in the file."""
     try:
         lowered = source.lowered(node)
     except Refusal as error:
-        return PlacedNode(node, "host", f"{error}.")
+        return PlacedNode(node, "host", f"{error}."), None
     why = ""
     for operation in candidates(lowered):
         try:
@@ -58,8 +71,8 @@ def _placed(rehearsal: Rehearsal, source: Source, node: Node) -> PlacedNode:
         except Refusal as error:
             why = f"{error}."
         else:
-            return PlacedNode(node, "device", f"Runs as Device.{operation.method}.", operation, stats.macs)
-    return PlacedNode(node, "host", why)
+            return PlacedNode(node, "device", f"Runs as Device.{operation.method}.", operation, stats.macs), lowered
+    return PlacedNode(node, "host", why), lowered
 
 
 def _activation(graph: Graph, node: Node, index: int) -> Tensor:

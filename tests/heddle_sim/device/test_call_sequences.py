@@ -23,6 +23,12 @@ def layer(device, rng):
     return device.linear(x, w, bias)[0], x.astype(np.int32) @ w + bias
 
 
+def row(device, rng):
+    """By the kernel for one row where there is an output stage."""
+    x, w, bias = numbers(rng, 1, 40), numbers(rng, 40, 37), rng.integers(-99, 99, 37).astype(np.int32)
+    return device.linear(x, w, bias, HALF)[0], HALF.apply(x.astype(np.int32) @ w + bias)
+
+
 def image(device, rng, method, channels, group):
     x, w = numbers(rng, 1, 5, 4, channels), numbers(rng, channels, channels // group, 3, 3)
     y, _ = device.conv(x, w, pads=1, group=group, layout="NHWC", method=method)
@@ -70,7 +76,7 @@ def pooled(device, rng):
     return device.max_pool(x, 2, strides=2, layout="NHWC")[0], x.reshape(1, 3, 2, 3, 2, 16).max(axis=(2, 4))
 
 
-KINDS = (product, layer, compiled, im2col, depthwise, scaled_depthwise, sparse, sampled, recurrent, pooled)
+KINDS = (product, layer, row, compiled, im2col, depthwise, scaled_depthwise, sparse, sampled, recurrent, pooled)
 
 
 def every_pair(count, rng):

@@ -16,13 +16,12 @@ import numpy as np
 from heddle.config import Config
 from heddle.constants import BANK_BYTES, ROW_BYTES
 from heddle.errors import UsageError
-from heddle.isa.encoding import output_bounds_layout
 
 from ...compiled.geometry import Geometry
 from ...compiled.layout import ImageLayout
 from ...golden.requantise import Requantise
+from .output_stage import OutputStage
 from .planes import Planes
-from .requantisation import RequantiseSteps
 from .tiling import round_up
 
 __all__ = ["OutputTile"]
@@ -62,7 +61,7 @@ class OutputTile:
         self.spec, self.images, self.size = requantise, geometry.images, geometry.result
         # ``part_size``: filters of a part, and its registers: the pixels of a lane.
         self.ka, self.parts, self.part_size = ka, parts, cfg.threads // ka
-        self.steps = None if requantise is None else RequantiseSteps.of(requantise)
+        self.stage = None if requantise is None else OutputStage(requantise)
         self.dtype = np.dtype(np.int32 if requantise is None else requantise.dtype)
         if requantise is not None:
             if not cfg.output_stage:
@@ -141,23 +140,18 @@ class OutputTile:
         (outputs,)."""
         table = np.zeros((round_up(self.outputs, self.part_size * self.parts), 2), np.int32)
         table[:self.outputs, 0] = (bias & 0xFFFF_FFFF).astype(np.uint32).view(np.int32)
-        if self.steps is not None:
-            table[:self.outputs, 1] = self.steps.multipliers
+        if self.stage is not None:
+            table[:self.outputs, 1] = self.stage.multipliers
         return table.reshape(-1, self.part_size, 2)[:, self.filter_of_lane]
 
     # -- program ----------------------------------------------------------------------------
 
-    @property
-    def clamps(self) -> bool:
-        """Sums are brought into range before the output stage, which then adds no bias."""
-        return self.steps is not None and bool(self.steps.before)
-
     def set_channels(self, pair: int, zero: int) -> Iterator[str]:
         """Bias and multiplier of the lanes, from two registers a part from ``pair`` on, to the output stage. ``zero``: a register that is
         0."""
-        if self.steps is not None:
+        if self.stage is not None:
             for part in range(self.parts):
-                yield f"    channel r{zero if self.clamps else pair + 2 * part}, r{pair + 2 * part + 1}, {part}"
+                yield self.stage.channel(pair + 2 * part, pair + 2 * part + 1, zero, part)
 
     def stores(self, pixels: int, first: int, address: str, start: int, pair: int, packed: int) -> Iterator[str]:
         """Lines that store a tile of ``pixels`` pixels, a multiple of ``tile_step``, in the registers from ``first`` on at ``address``,
@@ -167,14 +161,14 @@ class OutputTile:
             return
         order, earlier = ".g" if self.ka > 1 else ".t", ""
         for part in range(self.parts):
-            for register in range(0, pixels // self.ka, 1 if self.steps is None else 4):
+            for register in range(0, pixels // self.ka, 1 if self.stage is None else 4):
                 number = first + part * self.part_size + register
                 place = start + part * self.part_size * self.dtype.itemsize + register * self.ka * self.stage_pitch
-                if self.steps is None:
+                if self.stage is None:
                     yield from self._biased(number, 1, pair + 2 * part)
                     yield f"    st.b32 {address}:{place}, r{number}"
                     continue
-                yield from self._requantised(number, packed, pair + 2 * part, order, part)
+                yield from self.stage.word(number, packed, pair + 2 * part, order, part)
                 yield from [earlier] * bool(earlier)        # behind the next word, for which it does not wait
                 earlier, packed = f"    st.b32 {address}:{place}, r{packed}", packed + 1
         yield from [earlier] * bool(earlier)
@@ -184,11 +178,11 @@ class OutputTile:
         earlier = ""
         for quad in range(pixels // 4):
             register = first + 4 * quad
-            if self.steps is None:
+            if self.stage is None:
                 yield from self._biased(register, 4, pair)
                 yield f"    st.v4 {address}:{start + 16 * quad}, r{register}"
                 continue
-            yield from self._requantised(register, packed + quad, pair, "")
+            yield from self.stage.word(register, packed + quad, pair)
             yield from [earlier] * bool(earlier)
             earlier = f"    st.v4 {address}:{start + 4 * (quad - 3)}, r{packed + quad - 3}" if quad % 4 == 3 else ""
         yield from [earlier] * bool(earlier)
@@ -196,19 +190,6 @@ class OutputTile:
     def _biased(self, register: int, count: int, pair: int) -> Iterator[str]:
         if self.bias:
             yield from (f"    add r{register + part}, r{register + part}, r{pair}" for part in range(count))
-
-    def _requantised(self, register: int, target: int, pair: int, order: str, part: int = 0) -> Iterator[str]:
-        """Four sums of each lane to a word."""
-        assert self.spec is not None and self.steps is not None
-        if self.clamps:
-            yield from (f"    add r{register + part}, r{register + part}, r{pair}" for part in range(4))
-            yield from (f"    {name}.v4 r{register}, r{register}, {value}" for name, value in self.steps.before)
-        minimum, maximum = self.spec.bounds
-        bounds = {"zero_point": int(self.spec.zero_point) & 0xff, "minimum": minimum & 0xff, "maximum": maximum & 0xff,
-                  "set": part}
-        form = ("u8" if self.steps.unsigned else "s8") + order
-        yield (f"    requant.{form} r{target}, r{register}, {output_bounds_layout.const(bounds).as_value().value:#x}, "
-               f"{self.steps.total_shift - 32}")
 
     # -- result -----------------------------------------------------------------------------
 
