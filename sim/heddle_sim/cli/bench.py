@@ -213,7 +213,7 @@ def _conv(options: argparse.Namespace, cfg: Config) -> None:
     method = options.method or ("auto" if options.requantise else "both")
     methods = [method]
     if method == "both":
-        methods = ["im2col", *["compiled"] * (cfg.compiled_offsets > 0 and cfg.cores == 1),
+        methods = ["im2col", *["compiled"] * (cfg.compiled_offsets > 0),
                    *["depthwise"] * (cfg.sparse and options.suite == "depthwise")]
     with progress_for(options) as progress, open_device(options, cfg, progress) as device:
         progress.stage("convolutions", len(shapes) * len(methods))

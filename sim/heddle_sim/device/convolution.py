@@ -132,7 +132,7 @@ def convolve(device: Host, x: ArrayLike | DeviceArray, w: ArrayLike, *, strides:
     if method == "compiled":
         return compiled_convolution(device, x if there is None else there, w, geometry, image_layout, zero_point, bias, requantise, keep)
     if there is not None:
-        x = np.asarray(there)
+        x = np.asarray(there).astype(x.dtype)
     if method == "gather":
         return gathered_convolution(device, x, w, geometry, image_layout)
     last = image_layout.to_channels_last(x, geometry.channels)

@@ -272,6 +272,11 @@ def test_bench_conv(capsys):
     assert compiled["representation_bytes"] >= 4 * 64 + compiled["offset_bytes"]
 
 
+def test_bench_conv_of_several_cores_has_both_methods(capsys):
+    found = answer(capsys, "bench", "conv", "--quick", "--config", "quad", "--simulator", "golden")["rows"]
+    assert [(row["method"], row["checked"]) for row in found] == [("im2col", True), ("compiled", True)]
+
+
 def test_bench_conv_on_the_hardware(capsys, tmp_path):
     """Bytes on the bus: all of x and of the filters at least, and the result once; a drawing with a bar for each figure."""
     path = tmp_path / "costs.svg"

@@ -43,6 +43,13 @@ def test_two_convolutions(device, layout, channels, images, stays):
     assert device.memory.allocator.used == used
 
 
+def test_filters_of_sixteen_bits_widen_what_stays(device):
+    rng = np.random.default_rng(2)
+    x, w = rng.integers(-128, 128, (1, 6, 5, 16), np.int8), rng.integers(-999, 999, (3, 16, 3, 3), np.int16)
+    there = device.conv(x, layout="NHWC", keep=True, **layer(rng, 16, 16)).y
+    assert np.array_equal(device.conv(there, w, layout="NHWC").y, device.conv(np.asarray(there), w, layout="NHWC").y)
+
+
 def test_pools_read_in_place(device):
     rng = np.random.default_rng(1)
     x, first = rng.integers(-128, 128, (1, 8, 8, 16), np.int8), layer(rng, 16, 32)
