@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from math import prod
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from heddle.config import Config
@@ -17,7 +18,7 @@ from ..compiled.geometry import Geometry
 from ..compiled.layout import ImageLayout
 from ..golden.requantise import MAX_SHIFT, Requantise
 from ..kernels.compiled_plan import CompiledConvolutionProblem
-from ..kernels.convolution_methods import expectations
+from ..kernels.convolution_methods import expectations, fastest_method
 from ..kernels.kept import remembered
 from ..kernels.parts.fitting import Unfit
 from ..kernels.parts.planes import Planes
@@ -25,6 +26,7 @@ from ..kernels.planner import plan
 from ..kernels.pooling import PoolKernel, PoolProblem
 from ..kernels.problem import Elements, Operands
 from .compiled_convolution import compiled_convolution
+from .depthwise import depthwise_convolution
 from .device_array import DeviceArray, place_constant
 from .execution import execute
 from .host import Host, Pads
@@ -34,7 +36,7 @@ from .memory import UNWRITTEN, Placement
 if TYPE_CHECKING:
     from .stats import Stats
 
-__all__ = ["average", "depthwise_average", "global_average", "maximum", "pool_problem"]
+__all__ = ["ConvolvedAverage", "average", "depthwise_average", "global_average", "maximum", "pool_problem"]
 
 _LAST = ImageLayout("NHWC")
 _MOST_LEFT = 6          # shift of a weight of 8 bits
@@ -97,8 +99,16 @@ def pool_problem(kind: str, x: np.ndarray, layout: ImageLayout, *, kernel: int |
     return PoolProblem(kind, _geometry(x, layout, kernel, strides, pads, dilations), x.dtype.kind == "i", **options)
 
 
-def depthwise_average(cfg: Config, problem: PoolProblem) -> tuple[CompiledConvolutionProblem, int] | None:
-    """The convolution that gives the bytes of an average, and the weight of all elements, where it is expected to take fewer cycles.
+class ConvolvedAverage(NamedTuple):
+    """A depthwise convolution ``layer`` whose filters have ``weight`` everywhere, by ``method`` of ``Device.conv``."""
+
+    layer: CompiledConvolutionProblem
+    weight: int
+    method: str
+
+
+def depthwise_average(cfg: Config, problem: PoolProblem) -> ConvolvedAverage | None:
+    """The convolution that gives the bytes of an average, where it is expected to take fewer cycles.
 
     All windows must count the same number of elements: the output stage then multiplies all sums by the one factor of the average, and
     rounds as it does. The weight is a power of two, which the shift takes back: the output stage takes factors below 1/4 only without a
@@ -113,12 +123,14 @@ def depthwise_average(cfg: Config, problem: PoolProblem) -> tuple[CompiledConvol
     layer = CompiledConvolutionProblem(
         shape, _LAST, 0, Elements(1, problem.signed, True), problem.fill, bias=problem.requantise is None and problem.fill != 0,
         requantise=Requantise(factor, shift + left, spec.zero_point, minimum, maximum, dtype=spec.dtype))
-    expected = expectations(cfg, layer)["compiled"]
-    try:
-        faster = expected.problem is not None and expected.cycles < PoolKernel.estimate(cfg, problem)
-    except Unfit:
-        faster = True
-    return (layer, 1 << left) if faster else None
+    found = expectations(cfg, layer)
+    method = fastest_method({name: found[name] for name in ("compiled", "depthwise")})
+    if method is None:
+        return None
+    with suppress(Unfit):
+        if found[method].cycles >= PoolKernel.estimate(cfg, problem):
+            return None
+    return ConvolvedAverage(layer, 1 << left, method)
 
 
 def _in_place(x: DeviceArray, layout: ImageLayout, problem: PoolProblem) -> bool:
@@ -143,10 +155,11 @@ def _run(device: Host, x: np.ndarray | DeviceArray, layout: ImageLayout, problem
         y, stats = _pooled(device, planes, problem, keep)
     else:
         planes = planes.reshape(shape.images, *shape.size, shape.channels)
-        layer, weight = convolution
+        layer, weight, method = convolution
         w = np.full((shape.channels, 1, *shape.filter), weight, np.int8)
         bias = np.full(shape.channels, weight * shape.positions * problem.fill, np.int32) if layer.bias else None
-        y, stats = compiled_convolution(device, planes, w, shape, _LAST, problem.fill, bias, layer.requantise, keep)
+        convolve = depthwise_convolution if method == "depthwise" else compiled_convolution
+        y, stats = convolve(device, planes, w, shape, _LAST, problem.fill, bias, layer.requantise, keep)
     size = shape.result[:layout.spatial]
     if isinstance(y, DeviceArray):
         return y.reshape(images, *size, channels), stats
