@@ -32,7 +32,7 @@ from .elementwise import add
 from .errors import DeviceError
 from .execution import execute
 from .host import Pads
-from .layer_chain import Layer, linear_chain
+from .layer_chain import CHAINED_ROWS, Layer, linear_chain
 from .memory import GlobalMemory, Placement
 from .networks import RecurrentAccess
 from .observers import report_run
@@ -286,8 +286,8 @@ class Device(TensorAccess, RecurrentAccess, SparseAccess):
                 raise UsageTypeError(f"{name} must have dtype int8 or uint8, not {array.dtype}")
         w = columns_of(x, w, transpose, ("x", "w"))
         check_columns(len(w), bias, requantise)
-        if len(x) == 1 and requantise is not None and self.cfg.output_stage and self.cfg.cores == 1:
-            with suppress(ConfigError):         # what the kernel for one row does not hold
+        if len(x) <= CHAINED_ROWS and requantise is not None and self.cfg.output_stage and self.cfg.cores == 1:
+            with suppress(ConfigError):         # what the kernel for few rows does not hold
                 return linear_chain(self, x, [(w, bias, requantise)], True)
         problem = LayerProblem(MatmulProblem(len(x), len(w), x.shape[1], Elements.of(x, w)), bias, requantise)
         table, shape = problem.table(self.cfg), (len(x), len(w))
@@ -298,19 +298,19 @@ class Device(TensorAccess, RecurrentAccess, SparseAccess):
             return LayerResult(self.memory.matrix(operands.c, shape, problem.result).copy(), stats)
 
     def linear_chain(self, x: ArrayLike, layers: Sequence[Layer], transpose: bool = False) -> LayerResult:
-        """Fully connected layers of one row, one behind the other in one run [S0.17].
+        """Fully connected layers of few rows, one behind the other in one run [S0.17].
 
         Weights of the next layers are fetched during those before, and results of a layer stay in shared memory.
 
         Parameters
         ----------
         x : numpy.ndarray
-            ``int8`` or ``uint8``, shape (1, K).
+            ``int8`` or ``uint8``, shape (M, K), with at most as many rows as threads.
         layers : list of (w, bias, requantise)
             As of ``linear``: w of shape (K, N), or with ``transpose`` (N, K), ``int8`` or ``uint8``; bias ``int32`` (N,) or None; a
             ``Requantise``. N of a layer is K of the next.
 
-        Returns ``LayerResult``: ``y`` of shape (1, N) of the last layer and of the type of its ``requantise``. One core with an output
+        Returns ``LayerResult``: ``y`` of shape (M, N) of the last layer and of the type of its ``requantise``. One core with an output
         stage; a tile of each layer must fit half of the factor registers, two tiles shared memory, and the program the instruction memory
         (``ConfigError``).
         """

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
-from heddle.errors import UsageError, UsageTypeError
+from heddle.errors import UsageTypeError
 from numpy.typing import ArrayLike
 
 from ..arguments import check_operand
@@ -21,7 +21,9 @@ from .memory import Placement
 from .products import check_columns, columns_of
 from .results import LayerResult
 
-__all__ = ["Layer", "linear_chain"]
+__all__ = ["CHAINED_ROWS", "Layer", "linear_chain"]
+
+CHAINED_ROWS = 8        # up to which a layer alone is faster so than in other ways
 
 Layer = tuple[ArrayLike, np.ndarray | None, Requantise]
 
@@ -29,8 +31,6 @@ Layer = tuple[ArrayLike, np.ndarray | None, Requantise]
 def linear_chain(device: Host, x: ArrayLike, layers: Sequence[Layer], transpose: bool) -> LayerResult:
     """See ``Device.linear_chain``."""
     x = _checked("x", x)
-    if x.shape[0] != 1:
-        raise UsageError(f"x must have one row, not {x.shape[0]}")
     if not isinstance(layers, (list, tuple)) or not layers:
         raise UsageTypeError(f"layers must be a list of (w, bias, requantise), not {layers!r}")
     shapes, operands, inputs = [], [], x
@@ -44,8 +44,8 @@ def linear_chain(device: Host, x: ArrayLike, layers: Sequence[Layer], transpose:
         check_columns(len(w), bias, requantise)
         shapes.append(ChainLayer(w.shape[1], len(w), Elements.of(inputs, w), requantise))
         operands.append((w, bias))
-        inputs = np.broadcast_to(np.zeros((), requantise.dtype), (1, len(w)))
-    kernel = cast(LayerChainKernel, plan(device.cfg, LayerChainProblem(tuple(shapes))))
+        inputs = np.broadcast_to(np.zeros((), requantise.dtype), (len(x), len(w)))
+    kernel = cast(LayerChainKernel, plan(device.cfg, LayerChainProblem(len(x), tuple(shapes))))
     with Placement(device.memory) as places:
         stream = place_constant(places, device.memory, kernel.stream(operands))
         addresses = Operands(places.place(x), stream, places.reserve(inputs.shape, inputs.dtype))

@@ -1,11 +1,11 @@
-"""Chain of fully connected layers of one row, in one program: weights of the next layers are fetched during those before [S0.17].
+"""Chain of fully connected layers of few rows, in one program: weights of the next layers are fetched during those before [S0.17].
 
 Lanes hold outputs. Weights lie in global memory as one stream of tiles, of ``threads`` outputs each: biases, multipliers where each output
 has one, then weights in blocks of 16 inputs, each block with all outputs of the tile side by side. So neighbouring threads load from
 different banks. Four slots of shared memory take tiles in turn, or two where there is no room for more. While the threads load one to a
-half of the factor registers, those behind it arrive. ``mm`` multiplies a tile with one column, the inputs of the layer. The output stage
-makes bytes of its sums while the next ``mm`` is under way, and the threads store them as inputs of the next layer. Only the first ``mm``
-of a layer waits for these stores.
+half of the factor registers, those behind it arrive. ``mm`` multiplies a tile with the inputs of the layer, a column for each row. The
+output stage makes bytes of its sums while the next ``mm`` is under way, and the threads store them as inputs of the next layer. Only the
+first ``mm`` of a layer waits for these stores.
 """
 
 from __future__ import annotations
@@ -33,14 +33,15 @@ __all__ = ["ChainLayer", "LayerChainKernel", "LayerChainProblem"]
 
 _INPUTS = 15                        # barrier; those from 0 on are of the slots
 _SHARED, _RESULTS = 0, 1            # segments: all of shared memory, results of the next tile that is finished
-_UNIFORM = ["from", "x", "place", "y", "left", "slot_0", "slot_1", "slot_2", "slot_3"]
+_UNIFORM = ["from", "x", "x_pitch", "place", "place_pitch", "blocks", "rows", "y", "y_pitch", "left",
+            "slot_0", "slot_1", "slot_2", "slot_3"]
 _SLOTS = (4, 2)                     # of shared memory, what is tried
 _MOST_LEFT = 31                     # instructions of the thread unit, what ``wait_thread`` has bits for
 
 
 @dataclass(frozen=True)
 class ChainLayer:
-    """Layer y (n) = requantise(W (n x k) x (k) + bias) of 8-bit integers; ``elements``: x is a, W is b."""
+    """Layer y (rows x n) = requantise(x (rows x k) W^T + bias), W (n x k), of 8-bit integers; ``elements``: x is a, W is b."""
 
     k: int
     n: int
@@ -50,8 +51,9 @@ class ChainLayer:
 
 @dataclass(frozen=True)
 class LayerChainProblem(Problem):
-    """Layers one behind the other: inputs of each are the results of the one before."""
+    """Layers of ``rows`` rows one behind the other: inputs of each are the results of the one before."""
 
+    rows: int
     layers: tuple[ChainLayer, ...]
 
     @property
@@ -61,7 +63,7 @@ class LayerChainProblem(Problem):
     @property
     def macs(self) -> int:
         """Multiply-accumulates, without padding."""
-        return sum(layer.k * layer.n for layer in self.layers)
+        return self.rows * sum(layer.k * layer.n for layer in self.layers)
 
 
 @dataclass(frozen=True)
@@ -77,8 +79,9 @@ class _Tile:
 class LayerChainKernel(Kernel):
     """Chain of layers of a ``LayerChainProblem``. Operands: ``a`` the inputs, ``b`` the ``stream``, ``c`` the results.
 
-    Thread predicates: p1 the column of ``mm``, p2 threads that store. Uniform predicate up2: scratch. ``slots``: how many tiles have a
-    place in shared memory. Raises ``ValueError`` where the configuration lacks a feature, ``Unfit`` where tiles do not fit.
+    Thread predicates: p1 the columns of ``mm``, p2 threads that store the last of them. Uniform predicate up2: scratch. ``slots``: how
+    many tiles have a place in shared memory. Raises ``ValueError`` where the configuration lacks a feature, ``Unfit`` where tiles do not
+    fit.
     """
 
     def __init__(self, cfg: Config, problem: LayerChainProblem, slots: int = _SLOTS[0]) -> None:
@@ -88,7 +91,10 @@ class LayerChainKernel(Kernel):
             raise UsageError(f"configuration {cfg.name} must have output_stage for a chain of layers ({lacking(cfg, 'output_stage')})")
         if cfg.cores > 1:
             raise UsageError(f"cores must be 1 for a chain of layers, not {cfg.cores}")
-        self.layers, threads = problem.layers, cfg.threads
+        if problem.rows > cfg.threads:
+            raise UsageError(f"rows must be at most {cfg.threads} for a chain of layers (threads), not {problem.rows}")
+        self.layers, self.rows, threads = problem.layers, problem.rows, cfg.threads
+        self.quads = -(-self.rows // 4)         # columns that are made bytes at once
         self.outputs = [OutputStage(layer.requantise) for layer in self.layers]
         self.head = round_up(4 * threads, ROW_BYTES)            # bytes of biases of a tile, and of multipliers
         self.tiles = [_Tile(number, first, min(threads, layer.n - first), self._tile_bytes(layer, min(threads, layer.n - first)))
@@ -101,7 +107,8 @@ class LayerChainKernel(Kernel):
         # A thread behind the last output of a tile loads what lies behind it.
         self.slot_bytes = round_up(most + BANK_BYTES * threads, ROW_BYTES)
         widths = [self.layers[0].k, *(round_up(layer.n, threads) for layer in self.layers)]
-        self.vector_bytes = round_up(max(widths), ROW_BYTES)
+        self.pitch = round_up(max(widths), BANK_BYTES)          # of rows of inputs
+        self.vector_bytes = round_up(self.rows * self.pitch, ROW_BYTES)
         regions = [Region(f"slot {slot}", slot * self.slot_bytes, self.slot_bytes) for slot in range(slots)]
         regions += [Region(f"inputs {parity}", self._vector(parity), self.vector_bytes) for parity in range(2)]
         if regions[-1].start + regions[-1].nbytes > cfg.shared_bytes:
@@ -109,8 +116,9 @@ class LayerChainKernel(Kernel):
         check_regions(cfg, regions)
         check_factors(cfg, self.half_words)
         first = 2 * threads         # behind the product registers of two tiles
-        self.tid, self.block_place, self.word_place, self.result_place, self.zero, self.packed, self.scratch = range(first, first + 7)
+        self.tid, self.block_place, self.word_place, self.result_place, self.zero, *self.packed, self.scratch = range(first, first + 8)
         self.constants = first + 8                              # pairs of bias and multiplier, one for each parity of tiles
+        self.columns = first + 12                               # of a quad, that the words of a thread are of
         self.offset_b = cfg.registers - 1
         self.text = KernelText(_UNIFORM)
 
@@ -173,7 +181,9 @@ class LayerChainKernel(Kernel):
         """One ``Launch``."""
         operands = operands or Operands()
         values = {f"slot_{slot}": slot * self.slot_bytes for slot in range(self.slots)}
-        values |= {"from": operands.b, "x": operands.a, "place": self._vector(0), "y": operands.c}
+        x_pitch, y_pitch = (round_up(count, BANK_BYTES) for count in (self.layers[0].k, self.layers[-1].n))
+        values |= {"from": operands.b, "x": operands.a, "x_pitch": x_pitch, "blocks": x_pitch // BANK_BYTES, "rows": self.rows,
+                   "place": self._vector(0), "place_pitch": self.pitch, "y": operands.c, "y_pitch": y_pitch}
         return [Launch(self.programs[0], {_UNIFORM.index(name): value for name, value in values.items()}, self.problem.macs)]
 
     # -- program ----------------------------------------------------------------------------
@@ -186,22 +196,30 @@ class LayerChainKernel(Kernel):
             number += self._loop(number) or self._tile(number)
         self._finish(len(self.tiles) - 1)
         end, blocks = self._vector(len(self.layers)), round_up(self.layers[-1].n, BANK_BYTES) // BANK_BYTES
-        self.text("    wait.thread", f"    umov {{place}}, {end}", f"    copy_block.global.shared {{y}}, {{place}}, {blocks}", "    halt")
+        self.text("    wait.thread", f"    umov {{place}}, {end}", f"    umov {{blocks}}, {blocks}",
+                  "    copy_rows.global.shared {y}, {place}, {blocks}", "    halt")
         return [self.text]
 
     def _prologue(self) -> None:
-        text, blocks = self.text, round_up(self.layers[0].k, BANK_BYTES) // BANK_BYTES
-        text(f"    barrier.expect b{_INPUTS}, {BANK_BYTES * blocks}",
-             f"    copy_block.shared.global {{place}}, {{x}}, {blocks}, b{_INPUTS}")
+        text = self.text
+        text(f"    barrier.expect b{_INPUTS}, {self.rows * round_up(self.layers[0].k, BANK_BYTES)}",
+             f"    copy_rows.shared.global {{place}}, {{x}}, {{blocks}}, b{_INPUTS}")
         for number in range(self.slots - 1):
             self._copy(number)
         text(f"    segment.shared.b8.d1 ur{_SHARED}, 0", f"    mov r{self.tid}, %tid", f"    shl r{self.block_place}, r{self.tid}, 4",
-             f"    shl r{self.word_place}, r{self.tid}, 2", f"    mov r{self.zero}, 0", f"    mov r{self.offset_b}, 0",
-             f"    setp.lt p1, r{self.tid}, 1")
-        # Bytes of four neighbouring threads become words of the first quarter of their group.
+             f"    shl r{self.word_place}, r{self.tid}, 2", f"    mov r{self.zero}, 0",
+             f"    mul r{self.scratch}, r{self.tid}, {self.pitch}", f"    mov r{self.offset_b}, r{self.scratch}",
+             f"    setp.lt p1, r{self.tid}, {self.rows}")
+        # Thread s of a group gets a word of column s div T, the bytes of outputs 4 (s mod T) and behind; T: a quarter of the group.
         slots = self.cfg.threads // self.cfg.thread_groups
-        text(f"    and r{self.scratch}, r{self.tid}, {slots - 1}", f"    setp.lt p2, r{self.scratch}, {slots // 4}",
-             f"    mul r{self.scratch}, r{self.scratch}, 3", f"    add r{self.result_place}, r{self.tid}, r{self.scratch}")
+        quarter = slots // 4
+        text(f"    and r{self.scratch}, r{self.tid}, {slots - 1}", f"    shr r{self.columns}, r{self.scratch}, {quarter.bit_length() - 1}",
+             f"    setp.lt p2, r{self.columns}, {self.rows - 4 * (self.quads - 1)}",
+             f"    sub r{self.result_place}, r{self.tid}, r{self.scratch}",
+             f"    and r{self.scratch}, r{self.scratch}, {quarter - 1}", f"    shl r{self.scratch}, r{self.scratch}, 2",
+             f"    add r{self.result_place}, r{self.result_place}, r{self.scratch}",
+             f"    mul r{self.scratch}, r{self.columns}, {self.pitch}",
+             f"    add r{self.result_place}, r{self.result_place}, r{self.scratch}")
 
     def _copy(self, number: int) -> None:
         """Copy of a tile to its slot, if there is one."""
@@ -286,9 +304,12 @@ class LayerChainKernel(Kernel):
     def _finish(self, number: int, looped: bool = False) -> None:
         """Sums of a tile to bytes, and to the inputs of the next layer: where ``place`` says, in a loop."""
         tile, pair = self.tiles[number], self._pair(number)
-        stage, place = self.outputs[tile.layer], f"ur{_SHARED}:r{self.result_place}:{self._vector(tile.layer + 1) + tile.first}"
+        stage, segment, first = self.outputs[tile.layer], _SHARED, self._vector(tile.layer + 1) + tile.first
         if looped:
-            place = f"ur{_RESULTS}:r{self.result_place}:0"
+            segment, first = _RESULTS, 0
             self.text(f"    segment.shared.b8.d1 ur{_RESULTS}, {{place}}", f"    uadd {{place}}, {{place}}, {self.cfg.threads}")
-        self.text(stage.channel(pair, pair + 1, self.zero), *stage.word(number % 2 * self.cfg.threads, self.packed, pair, ".t"),
-                  f"    @p2 st.b32 {place}, r{self.packed}")
+        self.text(stage.channel(pair, pair + 1, self.zero))
+        for quad in range(self.quads):
+            packed, guard = self.packed[quad % 2], "@p2 " * (quad == self.quads - 1)
+            self.text(*stage.word(number % 2 * self.cfg.threads + 4 * quad, packed, pair, ".t"),
+                      f"    {guard}st.b32 ur{segment}:r{self.result_place}:{first + 4 * quad * self.pitch}, r{packed}")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import prod
 
 from .block_sum import BlockSum
-from .chains import LayerChain, one_row
+from .chains import LayerChain, few_rows
 from .operations import Convolution, DeviceOperation, FullyConnected, Sum, Window
 
 __all__ = ["candidates"]
@@ -18,7 +18,7 @@ def candidates(operation: DeviceOperation) -> Iterator[DeviceOperation]:
     """Operations with the same result, or for sums one that differs by at most 1. The last one is ``operation`` itself."""
     if isinstance(operation, Sum) and (blocks := BlockSum.of_sum(operation)):
         yield blocks
-    if isinstance(operation, FullyConnected) and one_row(operation):
+    if isinstance(operation, FullyConnected) and few_rows(operation):
         yield LayerChain(operation.shape, (operation,), operands=operation.operands)
     if isinstance(operation, FullyConnected) and (pixels := _as_convolution(operation)):
         yield pixels

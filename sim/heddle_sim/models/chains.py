@@ -1,4 +1,4 @@
-"""Chains: fully connected layers of one row behind each other become one run of the device."""
+"""Chains: fully connected layers of few rows behind each other become one run of the device."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from ..device import Device, Stats
+from ..device.layer_chain import CHAINED_ROWS
 from .errors import Refusal
 from .graph import Graph, Node
 from .operations import DeviceOperation, FullyConnected
@@ -18,7 +19,7 @@ from .rehearsal import Rehearsal
 if TYPE_CHECKING:
     from .placement import PlacedNode
 
-__all__ = ["Chain", "LayerChain", "chains", "one_row"]
+__all__ = ["Chain", "LayerChain", "chains", "few_rows"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +31,8 @@ class LayerChain(DeviceOperation):
 
     def call(self, device: Device, arrays: Sequence[np.ndarray], keep: bool) -> tuple[np.ndarray, Stats]:
         layers = [(layer.w, layer.bias, layer.requantise) for layer in self.layers]
-        y, stats = device.linear_chain(arrays[0].reshape(1, -1), layers, transpose=True)        # type: ignore[arg-type]    # see one_row
+        y, stats = device.linear_chain(arrays[0].reshape(-1, self.layers[0].w.shape[1]), layers,      # type: ignore[arg-type]    # see few_rows
+                                       transpose=True)
         return y, stats
 
 
@@ -62,7 +64,8 @@ def chains(rehearsal: Rehearsal, graph: Graph, placement: Sequence[PlacedNode], 
     found, number = [], 0
     while number < len(placement):
         end = number
-        while end < len(placement) and _may_stand(placement[end], lowered[end]) and (end == number or _follows(graph, placement, end)):
+        while end < len(placement) and _may_stand(placement[end], lowered[end]) and (
+                end == number or _follows(graph, placement, end) and _rows(lowered[end]) == _rows(lowered[number])):
             end += 1
         while end > number + 1:
             try:
@@ -74,13 +77,17 @@ def chains(rehearsal: Rehearsal, graph: Graph, placement: Sequence[PlacedNode], 
     return found
 
 
-def one_row(operation: FullyConnected) -> bool:
-    """Whether a layer has one row, and bytes as results: then it may stand in a chain."""
-    return operation.requantise is not None and not operation.point_computed and prod(operation.shape) == len(operation.w)
+def few_rows(operation: FullyConnected) -> bool:
+    """Whether a layer has few rows, and bytes as results: then it may stand in a chain."""
+    return operation.requantise is not None and not operation.point_computed and _rows(operation) <= CHAINED_ROWS
+
+
+def _rows(operation: DeviceOperation | None) -> int:
+    return prod(operation.shape) // len(operation.w) if isinstance(operation, FullyConnected) else 0
 
 
 def _may_stand(placed: PlacedNode, operation: DeviceOperation | None) -> bool:
-    return placed.where == "device" and isinstance(operation, FullyConnected) and one_row(operation)
+    return placed.where == "device" and isinstance(operation, FullyConnected) and few_rows(operation)
 
 
 def _follows(graph: Graph, placement: Sequence[PlacedNode], number: int) -> bool:

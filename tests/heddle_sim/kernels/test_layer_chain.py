@@ -1,4 +1,4 @@
-"""Chains of fully connected layers of one row: against their definition in numpy, on functional simulator and hardware [S0.17]."""
+"""Chains of fully connected layers of few rows: against their definition in numpy, on functional simulator and hardware [S0.17]."""
 
 import numpy as np
 import pytest
@@ -48,13 +48,14 @@ def device(request):
 @pytest.mark.parametrize("sizes", CHAINS)
 def test_chains_equal_numpy(device, sizes):
     rng = np.random.default_rng(sizes)
-    for dtype in (np.int8, np.uint8):
+    most = 6 if max(sizes) > 1000 else device.cfg.threads
+    for rows, dtype in ((1, np.int8), (1, np.uint8), (2, np.int8), (5, np.uint8), (most, np.int8)):
         layers = layers_of(rng, sizes)
-        x = rng.integers(np.iinfo(dtype).min, np.iinfo(dtype).max + 1, (1, sizes[0]), dtype)
+        x = rng.integers(np.iinfo(dtype).min, np.iinfo(dtype).max + 1, (rows, sizes[0]), dtype)
         y, stats = device.linear_chain(x, layers, transpose=True)
         wanted = expected(x, layers)
-        assert y.dtype == wanted.dtype and np.array_equal(y, wanted)
-        assert stats.macs == sum(k * n for k, n in zip(sizes, sizes[1:]))
+        assert y.dtype == wanted.dtype and np.array_equal(y, wanted), rows
+        assert stats.macs == rows * sum(k * n for k, n in zip(sizes, sizes[1:]))
         assert np.array_equal(device.linear_chain(x, [(w.T, *rest) for w, *rest in layers]).y, wanted)
     assert device.memory.allocator.used == 0
 
@@ -63,24 +64,23 @@ def test_random_chains(device):
     rng = np.random.default_rng(8)
     for _ in range(25):
         sizes = [int(rng.choice((1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 100))) for _ in range(int(rng.integers(2, 7)))]
-        layers, x = layers_of(rng, sizes), rng.integers(-128, 128, (1, sizes[0]), np.int8)
-        assert np.array_equal(device.linear_chain(x, layers, transpose=True).y, expected(x, layers)), sizes
+        layers, x = layers_of(rng, sizes), rng.integers(-128, 128, (int(rng.integers(1, 9)), sizes[0]), np.int8)
+        assert np.array_equal(device.linear_chain(x, layers, transpose=True).y, expected(x, layers)), (len(x), sizes)
 
 
 def test_an_autoencoder_fits_the_program_memory_of_base():
     shapes = tuple(ChainLayer(k, n, Elements(), Requantise(1 << 29, 40)) for k, n in zip(AUTOENCODER, AUTOENCODER[1:]))
-    (kernel, *_) = LayerChainKernel.cuts(load_config("base"), LayerChainProblem(shapes))
+    (kernel, *_) = LayerChainKernel.cuts(load_config("base"), LayerChainProblem(4, shapes))
     assert kernel.slots == 4 and len(kernel.programs[0]) <= 1024
 
 
-def test_layers_of_one_row_are_chains_of_one(device):
-    rng = np.random.default_rng(9)
-    ((w, bias, spec),), x = layers_of(rng, (40, 50)), rng.integers(-128, 128, (1, 40), np.int8)
-    names = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("heddle_sim.device.execution.report_kernel", lambda kernel: names.append(type(kernel).__name__))
-        y, _ = device.linear(x, w, bias, spec, transpose=True)
-    assert names == ["LayerChainKernel"] and np.array_equal(y, expected(x, [(w, bias, spec)]))
+@pytest.mark.parametrize("rows, kernel", [(1, "LayerChainKernel"), (8, "LayerChainKernel"), (9, "LayerKernel")])
+def test_layers_of_few_rows_are_chains_of_one(device, rows, kernel, monkeypatch):
+    rng, names = np.random.default_rng(rows), []
+    ((w, bias, spec),), x = layers_of(rng, (40, 50)), rng.integers(-128, 128, (rows, 40), np.int8)
+    monkeypatch.setattr("heddle_sim.device.execution.report_kernel", lambda kernel: names.append(type(kernel).__name__))
+    y, _ = device.linear(x, w, bias, spec, transpose=True)
+    assert names == [kernel] and np.array_equal(y, expected(x, [(w, bias, spec)]))
 
 
 X, W, SPEC = np.ones((1, 3), np.int8), np.ones((3, 4), np.int8), Requantise(1, 1)
@@ -89,7 +89,7 @@ X, W, SPEC = np.ones((1, 3), np.int8), np.ones((3, 4), np.int8), Requantise(1, 1
 @pytest.mark.parametrize("x, layers, error, says", [
     (X, [], TypeError, "layers must be a list of (w, bias, requantise), not []"),
     (X, [W], TypeError, "layer 0 must be (w, bias, requantise), not ndarray"),
-    (np.ones((2, 3), np.int8), [(W, None, SPEC)], ValueError, "x must have one row, not 2"),
+    (np.ones((33, 3), np.int8), [(W, None, SPEC)], ValueError, "rows must be at most 32 for a chain of layers (threads), not 33"),
     (X.astype(np.int16), [(W, None, SPEC)], TypeError, "x must have dtype int8 or uint8, not int16"),
     (X, [(W, None, None)], TypeError, "requantise of layer 0 must be a Requantise, not None"),
     (X, [(W, None, SPEC), (W, None, SPEC)], ValueError,
@@ -122,8 +122,8 @@ def test_base_as_it_ships():
     """On the hardware, whenever memory answers; the weights of the autoencoder at 0.8 of the bus and more."""
     rng = np.random.default_rng(3)
     with Device("base", memory_bytes=1 << 20, latency=30, jitter=60, seed=5) as device:
-        for sizes in CHAINS:
-            layers, x = layers_of(rng, sizes), rng.integers(-128, 128, (1, sizes[0]), np.int8)
+        for rows, sizes in zip((1, 2, 3, 4, 5, 32), CHAINS, strict=True):
+            layers, x = layers_of(rng, sizes), rng.integers(-128, 128, (rows, sizes[0]), np.int8)
             assert np.array_equal(device.linear_chain(x, layers, transpose=True).y, expected(x, layers)), sizes
     with Device("base", memory_bytes=1 << 20) as device:
         layers, x = layers_of(rng, AUTOENCODER, alike=True), rng.integers(-128, 128, (1, 640), np.int8)

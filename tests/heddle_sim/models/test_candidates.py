@@ -15,8 +15,9 @@ def device():
         yield device
 
 
-@pytest.mark.parametrize("rows, methods", [(1, ["linear_chain", "conv", "linear"]), (7, ["conv", "linear"]), (32, ["conv", "linear"]),
-                                           (33, ["linear"])])
+@pytest.mark.parametrize("rows, methods", [
+    (1, ["linear_chain", "conv", "linear"]), (8, ["linear_chain", "conv", "linear"]), (9, ["conv", "linear"]), (32, ["conv", "linear"]),
+    (33, ["linear"])])
 def test_products_of_few_rows(device, rows, methods):
     """The same bytes by both ways."""
     rng = np.random.default_rng(rows)
