@@ -112,10 +112,12 @@ def test_random_layers(name, seed):
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", ["tiny", "base", "quad"])
 def test_many_layers(name, seed):
-    """On the generated hardware, as the presets ship."""
+    """On the generated hardware, as the presets ship; the panel of ``tiny`` does not hold the rows of large images."""
     rng = np.random.default_rng(seed)
     with Device(name, memory_bytes=1 << 20, timeout_cycles=500_000) as device:
         check_random(device, rng, 100 if name == "tiny" else 40)
+        if name == "tiny":
+            return
         for layer in ((1, (28, 28), 64, (3, 3), 1, 1, 1), (1, (14, 14), 128, (3, 3), 1, 1, 1), (1, (7, 7), 256, (3, 3), 1, 1, 1)):
             check(device, layer, rng)
 
