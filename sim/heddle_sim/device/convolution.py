@@ -109,23 +109,22 @@ def convolve(device: Host, x: ArrayLike | DeviceArray, w: ArrayLike, *, strides:
     _check(x, w, group, method)
     x, w = _of_one_size(x, w)
     check_columns(len(w), bias, requantise)
-    elements = Elements.of(x, w)
-    if elements.nbytes == 2:
+    if x.dtype.itemsize == 2:
         _check_wide(method, (bias, requantise), (x_zero_point, w_zero_point))
         method = "im2col"
     w = _without_zero_point(w, w_zero_point)
     zero_point = check_zero_point("x_zero_point", x_zero_point, x.dtype)
     image_layout = ImageLayout.of(layout, w.ndim - 2)
     geometry = _geometry(x, w, image_layout, pads, strides, dilations, int(group))
-    addends = w.dtype.itemsize // elements.nbytes
+    addends = w.dtype.itemsize // x.dtype.itemsize
     output = bias is not None or zero_point != 0 or requantise is not None or addends > 1
     if output and method in ("gather", "im2col"):
         raise UsageError(no_output_stage(method))
     if method == "depthwise" and addends > 1:
         raise UsageError("w minus w_zero_point must fit int8 or uint8 for method \"depthwise\"")
     if method == "auto":
-        elements = Elements(1, x.dtype.kind == "i", addends > 1 or w.dtype.kind == "i")
-        layer = CompiledConvolutionProblem(geometry, image_layout, 0, elements, zero_point, bias is not None, requantise, addends=addends)
+        layer = CompiledConvolutionProblem(geometry, image_layout, 0, Elements.of(x, w), zero_point, bias is not None, requantise,
+                                           addends=addends)
         method = _fastest(device, layer, output) or ("compiled" if output else "im2col")
     if method == "depthwise":
         return depthwise_convolution(device, x if there is None else there, w, geometry, image_layout, zero_point, bias, requantise, keep)

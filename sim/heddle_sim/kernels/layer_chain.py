@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Self
 
 import numpy as np
@@ -114,7 +115,7 @@ class LayerChainKernel(Kernel):
         if regions[-1].start + regions[-1].nbytes > cfg.shared_bytes:
             raise Unfit("shared_memory_kib")
         check_regions(cfg, regions)
-        check_factors(cfg, self.half_words)
+        check_factors(cfg, self._words(longest))
         first = 2 * threads         # behind the product registers of two tiles
         self.tid, self.block_place, self.word_place, self.result_place, self.zero, *self.packed, self.scratch = range(first, first + 8)
         self.constants = first + 8                              # pairs of bias and multiplier, one for each parity of tiles
@@ -232,11 +233,11 @@ class LayerChainKernel(Kernel):
     def _loop(self, number: int) -> int:
         """A loop over the slots, for tiles from ``number`` on that are alike, as are those that are copied meanwhile; returns how many
         tiles, 0 where there are too few."""
-        like = [self.tiles[number + step] == self._follower(number, step) for step in range(len(self.tiles) - number)]
-        count = (like.index(False) if False in like else len(like)) - self.slots + 1
-        turns, label = count // self.slots, self.text.label("tiles")
+        alike = takewhile(lambda step: self.tiles[number + step] == self._follower(number, step), range(len(self.tiles) - number))
+        turns = (len(list(alike)) - self.slots + 1) // self.slots
         if self.tiles[number].first < 2 * self.cfg.threads or turns < 2:
             return 0
+        label = self.text.label("tiles")
         place = self._vector(self.tiles[number].layer + 1) + self.tiles[number - 1].first
         self.text(f"    umov {{left}}, {turns}", f"    umov {{place}}, {place}", f"{label}:")
         for step in range(self.slots):

@@ -12,7 +12,7 @@ import numpy as np
 from ..device import Device, Stats
 from ..device.layer_chain import CHAINED_ROWS
 from .errors import Refusal
-from .graph import Graph, Node
+from .graph import Graph
 from .operations import DeviceOperation, FullyConnected
 from .rehearsal import Rehearsal
 
@@ -31,8 +31,8 @@ class LayerChain(DeviceOperation):
 
     def call(self, device: Device, arrays: Sequence[np.ndarray], keep: bool) -> tuple[np.ndarray, Stats]:
         layers = [(layer.w, layer.bias, layer.requantise) for layer in self.layers]
-        y, stats = device.linear_chain(arrays[0].reshape(-1, self.layers[0].w.shape[1]), layers,      # type: ignore[arg-type]    # see few_rows
-                                       transpose=True)
+        x = arrays[0].reshape(-1, self.layers[0].w.shape[1])
+        y, stats = device.linear_chain(x, layers, transpose=True)       # type: ignore[arg-type]    # see few_rows
         return y, stats
 
 
@@ -59,21 +59,20 @@ class Chain:
         return f"{self.first} … {self.last}"
 
 
-def chains(rehearsal: Rehearsal, graph: Graph, placement: Sequence[PlacedNode], lowered: Sequence[DeviceOperation | None]) -> list[Chain]:
-    """The longest chains of two nodes and more that a device takes; ``lowered``: what each node is as it stands in the file."""
+def chains(rehearsal: Rehearsal, graph: Graph, placement: Sequence[PlacedNode]) -> list[Chain]:
+    """The longest chains of two nodes and more that a device takes, of those that run as chains of one."""
     found, number = [], 0
     while number < len(placement):
-        end = number
-        while end < len(placement) and _may_stand(placement[end], lowered[end]) and (
-                end == number or _follows(graph, placement, end) and _rows(lowered[end]) == _rows(lowered[number])):
+        end = number + 1
+        while end < len(placement) and _goes_on(graph, placement[end - 1], placement[end]):
             end += 1
         while end > number + 1:
             try:
-                found.append(_chain(rehearsal, graph, [placed.node for placed in placement[number:end]], lowered[number:end]))
+                found.append(_chain(rehearsal, graph, placement[number:end]))
                 break
             except Refusal:
                 end -= 1
-        number = max(end, number + 1)
+        number = end
     return found
 
 
@@ -82,25 +81,23 @@ def few_rows(operation: FullyConnected) -> bool:
     return operation.requantise is not None and not operation.point_computed and _rows(operation) <= CHAINED_ROWS
 
 
-def _rows(operation: DeviceOperation | None) -> int:
-    return prod(operation.shape) // len(operation.w) if isinstance(operation, FullyConnected) else 0
+def _rows(layer: FullyConnected) -> int:
+    return prod(layer.shape) // len(layer.w)
 
 
-def _may_stand(placed: PlacedNode, operation: DeviceOperation | None) -> bool:
-    return placed.where == "device" and isinstance(operation, FullyConnected) and few_rows(operation)
-
-
-def _follows(graph: Graph, placement: Sequence[PlacedNode], number: int) -> bool:
-    """Whether a node alone takes the result of the node before it."""
-    (result,) = placement[number - 1].node.outputs
+def _goes_on(graph: Graph, before: PlacedNode, placed: PlacedNode) -> bool:
+    """Whether two nodes are layers of equally many rows, and the second alone takes the result of the first."""
+    first, second = before.operation, placed.operation
+    if not (isinstance(first, LayerChain) and isinstance(second, LayerChain)) or _rows(first.layers[0]) != _rows(second.layers[0]):
+        return False
+    (result,) = before.node.outputs
     takers = [name for node in graph.nodes for name in node.inputs if name == result]
-    return takers == [result] == [placement[number].node.inputs[0]] and result not in graph.outputs
+    return takers == [result] == [placed.node.inputs[0]] and result not in graph.outputs
 
 
-def _chain(rehearsal: Rehearsal, graph: Graph, nodes: Sequence[Node], layers: Sequence[DeviceOperation | None]) -> Chain:
+def _chain(rehearsal: Rehearsal, graph: Graph, placement: Sequence[PlacedNode]) -> Chain:
     """Raises ``Refusal`` where the device does not take it."""
-    first, last = layers[0], layers[-1]
-    assert first is not None and last is not None
-    operation = LayerChain(last.shape, tuple(layer for layer in layers if isinstance(layer, FullyConnected)), operands=first.operands)
-    rehearsal.check(operation, [graph.operand(nodes[0], index, "x") for index in operation.operands])
-    return Chain(tuple(node.name for node in nodes), operation)
+    parts = [placed.operation for placed in placement if isinstance(placed.operation, LayerChain)]
+    operation = LayerChain(parts[-1].shape, tuple(layer for part in parts for layer in part.layers), operands=parts[0].operands)
+    rehearsal.check(operation, [graph.operand(placement[0].node, index, "x") for index in operation.operands])
+    return Chain(tuple(placed.node.name for placed in placement), operation)

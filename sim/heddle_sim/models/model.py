@@ -190,7 +190,8 @@ class Model:
                 if chain is None:
                     result = self.run_node(placed, arrays, keep)
                 else:
-                    result, in_chain = self._run_chain(placed, chain.operation, arrays)
+                    in_chain, stats, seconds = self._on_device(chain.operation, arrays, False)
+                    result = NodeResult(placed, arrays, [], stats, seconds)
             if layer is not None:
                 layer.seconds = result.seconds if result.stats is None else 0.0
                 layer.macs = None if result.stats is None else result.stats.macs
@@ -205,12 +206,6 @@ class Model:
             return NodeResult(placed, list(arrays), results, None, time.perf_counter() - begin)
         results, stats, seconds = self._on_device(placed.operation, arrays, keep)
         return NodeResult(placed, list(arrays), results, stats, seconds)
-
-    def _run_chain(self, placed: PlacedNode, operation: DeviceOperation,
-                   arrays: list[np.ndarray | None]) -> tuple[NodeResult, list[np.ndarray]]:
-        """Of the first node of a chain, with its operands, and the results of the last one."""
-        results, stats, seconds = self._on_device(operation, arrays, False)
-        return NodeResult(placed, arrays, [], stats, seconds), results
 
     def _no_cycles(self) -> Stats:
         """Figures of a node that runs with another one."""

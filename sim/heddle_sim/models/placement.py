@@ -47,9 +47,8 @@ class PlacedNode:
 def placed_nodes(cfg: Config, source: Source, memory_bytes: int) -> list[PlacedNode]:
     """``PlacedNode`` of each node of a network, in their order, for a device of ``cfg`` with ``memory_bytes`` of global memory."""
     with Rehearsal(cfg, memory_bytes) as rehearsal:
-        found = [_placed(rehearsal, source, node) for node in source.graph.nodes]
-        placement, lowered = [placed for placed, _ in found], [operation for _, operation in found]
-        in_chains = {name: chain for chain in chains(rehearsal, source.graph, placement, lowered) for name in chain.nodes}
+        placement = [_placed(rehearsal, source, node) for node in source.graph.nodes]
+        in_chains = {name: chain for chain in chains(rehearsal, source.graph, placement) for name in chain.nodes}
     return [_chained(placed, in_chains[placed.node.name]) if placed.node.name in in_chains else placed for placed in placement]
 
 
@@ -58,12 +57,12 @@ def _chained(placed: PlacedNode, chain: Chain) -> PlacedNode:
     return replace(placed, why=why, chain=chain)
 
 
-def _placed(rehearsal: Rehearsal, source: Source, node: Node) -> tuple[PlacedNode, DeviceOperation | None]:
-    """The node where it is placed alone, and what it is as it stands in the file."""
+def _placed(rehearsal: Rehearsal, source: Source, node: Node) -> PlacedNode:
+    """The node where it is placed alone."""
     try:
         lowered = source.lowered(node)
     except Refusal as error:
-        return PlacedNode(node, "host", f"{error}."), None
+        return PlacedNode(node, "host", f"{error}.")
     why = ""
     for operation in candidates(lowered):
         try:
@@ -71,8 +70,8 @@ def _placed(rehearsal: Rehearsal, source: Source, node: Node) -> tuple[PlacedNod
         except Refusal as error:
             why = f"{error}."
         else:
-            return PlacedNode(node, "device", f"Runs as Device.{operation.method}.", operation, stats.macs), lowered
-    return PlacedNode(node, "host", why), lowered
+            return PlacedNode(node, "device", f"Runs as Device.{operation.method}.", operation, stats.macs)
+    return PlacedNode(node, "host", why)
 
 
 def _activation(graph: Graph, node: Node, index: int) -> Tensor:

@@ -119,8 +119,6 @@ def _product(form: Form) -> DeviceOperation:
     for name in ("alpha", "beta"):
         if attributes.get(name, 1.0) != 1.0:
             raise Refusal(f"{name} must be 1, not {attributes[name]:g}")
-    if b.ndim > 2 and x.wide:
-        raise Refusal(f"b must be one matrix with 16-bit activations, not of shape {b.shape}")
     if b.ndim > 2:
         return _products(form, x, b, scales, points)
     w = b if transposed else b.T
@@ -135,6 +133,8 @@ def _product(form: Form) -> DeviceOperation:
 
 def _products(form: Form, x: Integers, b: np.ndarray, scales: np.ndarray, points: np.ndarray) -> DeviceOperation:
     """MatMul whose second factor is a batch of matrices (…, inputs, outputs)."""
+    if x.wide:
+        raise Refusal(f"b must be one matrix with 16-bit activations, not of shape {b.shape}")
     if form.point is not None or form.bias is not None:
         raise Refusal(f"b must be one matrix for a bias, or a zero point that is computed, not of shape {b.shape}")
     if scales.size not in (1, b.shape[-1]) or points.size not in (1, b.shape[-1]):
