@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 import numpy as np
 from heddle.errors import HeddleError, UsageError, UsageTypeError
 
-__all__ = ["Arguments", "check_choice", "check_dtype", "check_flag", "check_integer", "check_mask", "check_number", "check_operand",
-           "integer_array", "plain_array"]
+__all__ = ["ELEMENT_TYPES", "Arguments", "check_choice", "check_dtype", "check_flag", "check_integer", "check_mask", "check_number",
+           "check_operand", "integer_array", "plain_array"]
 
+ELEMENT_TYPES = (np.int8, np.uint8, np.int16, np.uint16)         # of operands of products
 Entry = TypeVar("Entry")
 
 
@@ -44,7 +45,7 @@ def _integers_of(name: str, values: object) -> np.ndarray:
         raise UsageError(f"{name} must have rows of the same length") from None
     if array.dtype.kind not in "iu" or not array.size:
         raise UsageTypeError(f"{name} must be a numpy array, or a list of integers, not a list of {array.dtype}")
-    for kind in (np.int8, np.uint8, np.int16, np.uint16):
+    for kind in ELEMENT_TYPES:
         if np.iinfo(kind).min <= array.min() and array.max() <= np.iinfo(kind).max:
             return array.astype(kind)
     raise UsageError(f"{name} must have integers of at most 16 bits, not {array.min()} to {array.max()}")
@@ -53,7 +54,7 @@ def _integers_of(name: str, values: object) -> np.ndarray:
 def check_operand(name: str, value: object) -> np.ndarray:
     """``value``, which must be a matrix of 8- or 16-bit integers."""
     array = integer_array(name, value)
-    if array.dtype not in (np.int8, np.uint8, np.int16, np.uint16):
+    if array.dtype not in ELEMENT_TYPES:
         raise UsageTypeError(f"{name} must have dtype int8, uint8, int16 or uint16, not {array.dtype}")
     if array.ndim != 2:
         raise UsageError(f"{name} must have 2 dimensions, not {array.ndim}")

@@ -11,7 +11,7 @@ import numpy as np
 from heddle.errors import UsageError, UsageTypeError
 from numpy.typing import ArrayLike
 
-from ..arguments import check_choice, check_flag, integer_array
+from ..arguments import ELEMENT_TYPES, check_choice, check_flag, integer_array
 from ..compiled.geometry import Geometry
 from ..compiled.layout import ImageLayout
 from ..golden.requantise import Requantise
@@ -68,7 +68,7 @@ def _check(x: np.ndarray, w: np.ndarray, group: int, method: str) -> None:
 def _of_one_size(x: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Both operands with elements of 8 bits, or of 16 where one of them has. Raises ``TypeError`` for other elements."""
     for name, array in (("x", x), ("w", w)):
-        if array.dtype not in (np.int8, np.uint8, np.int16, np.uint16):
+        if array.dtype not in ELEMENT_TYPES:
             raise UsageTypeError(f"{name} must be an array of int8, uint8, int16 or uint16, not {array.dtype}")
     wide = max(array.dtype.itemsize for array in (x, w))
     first, second = (array if array.dtype.itemsize == wide else array.astype(np.int16) for array in (x, w))

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 from heddle.errors import UsageError, UsageTypeError
 
-from ..arguments import check_integer, check_mask, integer_array, plain_array
+from ..arguments import ELEMENT_TYPES, check_integer, check_mask, integer_array, plain_array
 
-__all__ = ["LARGEST", "VALUES", "Naming", "check_indices", "check_pointers", "check_shape", "check_values", "index_array", "sorted_order",
+__all__ = ["LARGEST", "Naming", "check_indices", "check_pointers", "check_shape", "check_values", "index_array", "sorted_order",
            "value_array"]
 
 LARGEST = (1 << 31) - 1         # of a size, an index or a pointer
-VALUES = (np.int8, np.uint8, np.int16, np.uint16)
 
 
 @dataclass(frozen=True)
@@ -115,7 +114,7 @@ def check_indices(naming: Naming, name: str, indices: np.ndarray, most: int, maj
         raise UsageError(f"{naming.array(name)} must {rule}, not {indices[first]} ({where})")
 
 
-def check_values(naming: Naming, data: object, elements: int, types: tuple[type, ...] | None = VALUES) -> np.ndarray:
+def check_values(naming: Naming, data: object, elements: int, types: tuple[type, ...] | None = ELEMENT_TYPES) -> np.ndarray:
     """``data``, one number for each of the ``elements`` indices. ``types``: allowed ones; ``None`` for any."""
     name = naming.array("data")
     array = value_array(name, data)

@@ -9,7 +9,8 @@ import numpy as np
 from heddle.errors import UsageError
 from numpy.typing import DTypeLike
 
-from .checks import VALUES, Naming, check_indices, check_pointers, check_values, index_array, sorted_order
+from ..arguments import ELEMENT_TYPES
+from .checks import Naming, check_indices, check_pointers, check_values, index_array, sorted_order
 
 __all__ = ["Compressed"]
 
@@ -39,7 +40,7 @@ class Compressed:
 
     @classmethod
     def of_arrays(cls, indptr: object, indices: object, data: object, shape: tuple[int, int], naming: Naming,
-                  types: tuple[type, ...] | None = VALUES) -> Self:
+                  types: tuple[type, ...] | None = ELEMENT_TYPES) -> Self:
         """From the arrays of compressed rows, which are checked; columns that are not sorted are sorted.
 
         ``naming``: how errors call the arrays. ``types``: of the values; ``None`` for any.
@@ -54,7 +55,7 @@ class Compressed:
 
     @classmethod
     def of_places(cls, rows: object, columns: object, data: object, shape: tuple[int, int], naming: Naming,
-                  types: tuple[type, ...] | None = VALUES) -> Self:
+                  types: tuple[type, ...] | None = ELEMENT_TYPES) -> Self:
         """From row and column of each element, in any order, which are checked."""
         row, column = (index_array(naming.array(name), value) for name, value in (("row", rows), ("col", columns)))
         if len(row) != len(column):

@@ -8,7 +8,8 @@ from typing import ClassVar, Self
 import numpy as np
 from heddle.errors import UsageError
 
-from .checks import VALUES, Naming, check_indices, check_shape, index_array, value_array
+from ..arguments import ELEMENT_TYPES
+from .checks import Naming, check_indices, check_shape, index_array, value_array
 from .compressed import Compressed
 
 __all__ = ["DCSC", "DCSR"]
@@ -114,7 +115,7 @@ class DCSR(_DoublyCompressed):
         indptr, rows = _listed(matrix)
         return cls(indptr, rows, matrix.indices, matrix.data, matrix.shape)
 
-    def compressed(self, name: str = "", types: tuple[type, ...] | None = VALUES) -> Compressed:
+    def compressed(self, name: str = "", types: tuple[type, ...] | None = ELEMENT_TYPES) -> Compressed:
         """Compressed rows, sorted and checked. ``name``: of the parameter, for errors. ``types``: of the values; ``None`` for any."""
         return self._all_lines(name, types)
 
@@ -158,7 +159,7 @@ class DCSC(_DoublyCompressed):
         indptr, columns = _listed(turned)
         return cls(indptr, columns, turned.indices, turned.data, matrix.shape)
 
-    def compressed_columns(self, name: str = "", types: tuple[type, ...] | None = VALUES) -> Compressed:
+    def compressed_columns(self, name: str = "", types: tuple[type, ...] | None = ELEMENT_TYPES) -> Compressed:
         """Compressed columns, which are the compressed rows of the transpose, sorted and checked. Parameters as of ``DCSR``."""
         return self._all_lines(name, types)
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from heddle.errors import UsageError, UsageTypeError
 
-from ..arguments import check_flag, integer_array
-from .checks import VALUES, Naming, check_shape
+from ..arguments import ELEMENT_TYPES, check_flag, integer_array
+from .checks import Naming, check_shape
 from .compressed import Compressed
 from .doubly import DCSC, DCSR
 
@@ -32,7 +32,7 @@ def _scipy_format(value: object) -> str | None:
 def check_dense(name: str, value: object) -> np.ndarray:
     """``value``, which must be a matrix of 8- or 16-bit integers; it may have no rows or no columns."""
     array = integer_array(name, value)
-    if array.dtype not in VALUES:
+    if array.dtype not in ELEMENT_TYPES:
         raise UsageTypeError(f"{name} must have dtype int8, uint8, int16 or uint16, not {array.dtype}")
     if array.ndim != 2:
         raise UsageError(f"{name} must have 2 dimensions, not {array.ndim}")
@@ -68,7 +68,7 @@ def _stored(name: str, value: object, pattern: bool) -> tuple[Compressed, bool]:
             raise UsageTypeError(f"{name} must be a sparse matrix (scipy.sparse, DCSR, DCSC) or a numpy array, not {type(value).__name__}")
         made, by_columns = Compressed.of_dense(check_dense(name, value)), False
     else:
-        made, by_columns = _stored_sparse(name, value, None if pattern else VALUES)
+        made, by_columns = _stored_sparse(name, value, None if pattern else ELEMENT_TYPES)
     return (made.with_data(np.ones(made.elements, np.int8)) if pattern else made), by_columns
 
 
