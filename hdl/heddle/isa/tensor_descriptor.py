@@ -4,8 +4,8 @@ from amaranth.hdl import signed, unsigned
 from amaranth.lib import data, enum
 
 __all__ = [
-    "DESCRIPTOR_ALIGNMENT", "DESCRIPTOR_BYTES", "FLOAT_FORMATS", "FORMAT_BYTES", "INTERLEAVE_BYTES", "MAX_RANK", "MAX_SPATIAL",
-    "NAN_BITS", "SWIZZLE_BYTES", "Fill", "Interleave", "TensorFormat", "TensorMode", "descriptor_layout", "no_descriptor",
+    "DESCRIPTOR_ALIGNMENT", "DESCRIPTOR_BYTES", "FILL_NAN", "FLOAT_FORMATS", "FORMAT_BYTES", "INTERLEAVE_BYTES", "MAX_RANK", "MAX_SPATIAL",
+    "NAN_BITS", "SWIZZLE_BYTES", "TF32_NAN", "Fill", "Interleave", "TensorFormat", "TensorMode", "descriptor_layout", "no_descriptor",
 ]
 
 DESCRIPTOR_BYTES = 128
@@ -20,7 +20,7 @@ class TensorMode(enum.Enum, shape=4):
 
 
 class TensorFormat(enum.Enum, shape=4):
-    """Element types of tensors, by the codes of the published layout; ``FTZ`` flushes subnormal numbers to zero."""
+    """Element types of tensors, by the codes of the published layout; reductions of ``FTZ`` flush subnormal numbers to zero."""
 
     U8 = 0
     U16 = 1
@@ -42,7 +42,10 @@ FORMAT_BYTES = {
     TensorFormat.F16: 2, TensorFormat.F32: 4, TensorFormat.F32_FTZ: 4, TensorFormat.F64: 8, TensorFormat.BF16: 2,
     TensorFormat.TF32: 4, TensorFormat.TF32_FTZ: 4,
 }
-# Value of an element outside the tensor with Fill.NAN. The bits are our choice: no document defines them.
+# No document defines the bits of a NaN. These are what an H200 writes (docs/hopper.md).
+FILL_NAN = 0x7FF7       # each 16 bits of an element outside the tensor with Fill.NAN
+TF32_NAN = 0x7FFF_E000  # a NaN that is rounded to TF32
+# Result of a reduction that is no number.
 NAN_BITS = {
     TensorFormat.F16: 0x7FFF, TensorFormat.BF16: 0x7FFF, TensorFormat.F64: 0x7FFF_FFFF_FFFF_FFFF,
     **dict.fromkeys((TensorFormat.F32, TensorFormat.F32_FTZ, TensorFormat.TF32, TensorFormat.TF32_FTZ), 0x7FFF_FFFF),

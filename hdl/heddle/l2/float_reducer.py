@@ -27,8 +27,9 @@ def _leading_zeros(value):
 class FloatReducer(Component):
     """Floating-point reduction of one element: sum of two numbers, or minimum or maximum of two 16-bit numbers [S1.9].
 
-    Sums are rounded to nearest even. f16 and bf16 have subnormal numbers. f32 replaces subnormal operands and results by zero of the
-    same sign. ``min`` and ``max`` give the other operand for a NaN and order -0 below +0. NaN results have the bits of ``NAN_BITS``.
+    Sums are rounded to nearest even. Subnormal numbers are numbers; f32 with ``control.flushes`` replaces subnormal operands and results
+    by zero of the same sign. ``min`` and ``max`` give the other operand for a NaN and order -0 below +0. NaN results have the bits of
+    ``NAN_BITS``.
 
     Parameters
     ----------
@@ -97,7 +98,7 @@ class FloatReducer(Component):
         for chosen, exponent_bits, fraction_bits in self._formats(self.control):
             with m.If(chosen):
                 field, fraction = word[fraction_bits:fraction_bits + exponent_bits], word[:fraction_bits]
-                keep = field.any() if fraction_bits == _SINGLE[1] else 1      # f32: a subnormal operand is zero
+                keep = field.any() | ~self.control.flushes if fraction_bits == _SINGLE[1] else 1
                 m.d.comb += [
                     sign.eq(word[fraction_bits + exponent_bits]), exponent.eq(field),
                     significand.eq(Cat(Const(0, self._bits - 1 - fraction_bits), Mux(keep, fraction, 0), field.any())),
@@ -182,7 +183,7 @@ class FloatReducer(Component):
         for (chosen, exponent_bits, fraction_bits), kind in zip(self._formats(control),
                                                                 (TensorFormat.F16, TensorFormat.BF16, TensorFormat.F32)):
             infinite = v["infinite"] | field[exponent_bits:].any() | field[:exponent_bits].all()
-            clear = infinite | (~field.any() if kind == TensorFormat.F32 else 0)
+            clear = infinite | (control.flushes & ~field.any() if kind == TensorFormat.F32 else 0)
             with m.If(chosen):
                 m.d.comb += result.eq(Mux(v["nan"], NAN_BITS[kind], Cat(
                     Mux(clear, 0, fraction[-fraction_bits:]),

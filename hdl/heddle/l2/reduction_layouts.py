@@ -20,6 +20,7 @@ integer_control_layout = data.StructLayout({
 float_control_layout = data.StructLayout({
     "single": 1,        # f32
     "half": 1,          # f16; bf16 with neither
+    "flushes": 1,       # f32: subnormal operands and results are zero
     "order": 1,         # min or max, else add
     "max": 1,
 })
@@ -40,6 +41,7 @@ def float_controls(reduction, format):
     return {
         "single": is_one_of(format, [TensorFormat.F32, TensorFormat.F32_FTZ]),
         "half": format == TensorFormat.F16,
+        "flushes": format == TensorFormat.F32_FTZ,
         "order": reduction != Reduction.ADD,
         "max": reduction == Reduction.MAX,
     }

@@ -23,7 +23,7 @@ class TmauGroup(MemoryGroup):
     tensor_im2col : bool
         Tensor copies also have the im2col mode.
     tensor_floats : bool
-        Loads of tensors also round to TF32 and flush subnormal numbers.
+        Loads of tensors also round to TF32.
     tensor_interleave, tensor_strides, tensor_nan : bool
         Tensors may have interleaved channel slices; traversal strides other than 1; fill by NaN.
     copy_within : bool

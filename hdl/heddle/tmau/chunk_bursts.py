@@ -6,14 +6,12 @@ from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES
-from ..isa.tensor_descriptor import Fill
 from ..l2.reduction_formats import reduction_members
 from ..parameters.tmau import TmauParameters
 from .burst_generator import place_burst
 from .float_conversion import convert
-from .layouts import Filler, burst_layout, multicast_members
+from .layouts import burst_layout, multicast_members
 from .row_bursts import piece_layout
-from .row_geometry import element_shift
 
 __all__ = ["ChunkBursts"]
 
@@ -61,8 +59,7 @@ class ChunkBursts(Component):
         place_burst(m, self.cfg, burst, place, piece.shared_block, piece.blocks)
         m.d.comb += [
             burst.ends_transfer.eq(piece.last), burst.of_tensor.eq(1),
-            burst.filler.eq(Mux(piece.fill == Fill.NAN, element_shift(m, piece.format), Filler.ZERO.value)),
-            *(burst[name].eq(piece[name]) for name in ("barrier", "has_barrier", "swizzle", "pc", "outside", "missing_bytes",
+            *(burst[name].eq(piece[name]) for name in ("barrier", "has_barrier", "swizzle", "pc", "outside", "missing_bytes", "fill",
                                                      *["prefetch"] * self.cfg.prefetches, *multicast_members(self.cfg),
                                                      *reduction_members(self.cfg))),
             self.i.ready.eq(Mux(piece.store, self.o_store.ready, self.o_load.ready)),
@@ -72,5 +69,3 @@ class ChunkBursts(Component):
             m.d.comb += [bursts.valid.eq(self.i.valid & wanted), bursts.payload.eq(burst)]
         return m
 
-
-assert [Filler.NAN_16.value, Filler.NAN_32.value, Filler.NAN_64.value] == [1, 2, 3] and BANK_BYTES == 16   # value = log2 of bytes

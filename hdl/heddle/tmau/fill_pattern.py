@@ -3,28 +3,21 @@
 from amaranth.hdl import Cat, Const, Mux, Signal
 
 from ..constants import BANK_BYTES
-from ..isa.tensor_descriptor import NAN_BITS, TensorFormat
-from .layouts import Filler, unit_bytes
+from ..isa.tensor_descriptor import FILL_NAN, Fill
+from .layouts import unit_bytes
 
 __all__ = ["completed", "filler_word"]
 
-_ELEMENTS = {Filler.NAN_16: (TensorFormat.F16, 16), Filler.NAN_32: (TensorFormat.F32, 32), Filler.NAN_64: (TensorFormat.F64, 64)}
 
-
-def filler_word(m, filler, nbytes):
-    """``nbytes`` bytes of out-of-bounds fill of kind ``filler``: zeros, or NaNs of 16, 32 or 64 bits; combinational."""
-    word = Signal(8 * nbytes, name="filler_word")
-    with m.Switch(filler):
-        for kind, (format, bits) in _ELEMENTS.items():
-            with m.Case(kind):
-                m.d.comb += word.eq(Cat(Const(NAN_BITS[format], bits) for _ in range(8 * nbytes // bits)))
-    return word
+def filler_word(fill, nbytes):
+    """``nbytes`` bytes of out-of-bounds ``fill``: zeros, or ``FILL_NAN``; combinational."""
+    return Mux(fill == Fill.NAN, Cat(Const(FILL_NAN, 16) for _ in range(nbytes // 2)), 0)
 
 
 def completed(m, cfg, word, slot, number):
     """A beat of read data whose bytes beyond the tensor are replaced by out-of-bounds fill; combinational.
 
-    ``slot`` has ``beats_minus_one``, ``skip_last``, ``missing_bytes`` and ``filler`` of the burst; ``number`` is the beat's number. The
+    ``slot`` has ``beats_minus_one``, ``skip_last``, ``missing_bytes`` and ``fill`` of the burst; ``number`` is the beat's number. The
     bytes to replace are the last ones of the burst; they may cover a whole beat.
     """
     nbytes = cfg.axi_bytes
@@ -36,5 +29,5 @@ def completed(m, cfg, word, slot, number):
         m.d.comb += here.eq(Mux(missing > nbytes, nbytes, missing))
     with m.Elif((left == 1) & (missing > nbytes)):
         m.d.comb += here.eq(missing - nbytes)
-    filler = filler_word(m, slot.filler, nbytes)
+    filler = filler_word(slot.fill, nbytes)
     return Cat(Mux(nbytes - byte <= here, filler.word_select(byte, 8), word.word_select(byte, 8)) for byte in range(nbytes))

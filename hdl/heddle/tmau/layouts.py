@@ -1,7 +1,7 @@
 """Payloads of the streams between the parts of the TMAU."""
 
 from amaranth.hdl import signed
-from amaranth.lib import data, enum
+from amaranth.lib import data
 from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES, MAX_BURST_BYTES
@@ -12,7 +12,7 @@ from ..l2.reduction_formats import reduction_members
 from ..lib.swizzle import swizzle_bits
 from .box_walk import box_walk_layout
 
-__all__ = ["BLOCK_BITS", "NO_VIOLATION", "WRITES_IN_FLIGHT", "box_layout", "burst_layout", "conversion_members", "Filler",
+__all__ = ["BLOCK_BITS", "NO_VIOLATION", "WRITES_IN_FLIGHT", "box_layout", "burst_layout", "conversion_members",
            "located_beat_layout", "move_layout", "multicast_beat_layout", "multicast_members", "reads_in_flight", "tensor_failure_layout",
            "tensor_operation_layout", "tensor_request_layout", "transfer_layout", "unit_bytes", "units_per_beat", "violation_layout"]
 
@@ -62,14 +62,16 @@ def tensor_failure_layout():
 def box_layout(cfg):
     """Checked box of a tensor copy.
 
-    A row has ``row_blocks`` blocks of 16 bytes. Blocks below ``left_blocks`` and from ``inside_end`` on lie outside the tensor, as do
-    the last ``missing_bytes`` bytes of block ``inside_end`` - 1. ``walk`` has the global block of the row's first block, inside or not.
-    ``shared_block`` is the start in shared memory, ``bytes`` the size of the box.
+    A row has ``row_blocks`` blocks of 16 bytes; in shared memory the next row begins ``pitch_blocks`` blocks after it. Blocks below
+    ``left_blocks`` and from ``inside_end`` on lie outside the tensor, as do the last ``missing_bytes`` bytes of block ``inside_end`` - 1.
+    ``walk`` has the global block of the row's first block, inside or not.
+    ``shared_block`` is the start in shared memory, ``bytes`` the bytes that are moved.
     """
     shared_blocks = cfg.shared_address_bits - BLOCK_BITS
     return data.StructLayout({
         "walk": box_walk_layout(cfg),
         "row_blocks": 8,
+        "pitch_blocks": 8,
         "left_blocks": 8,
         "inside_end": 9,
         "missing_bytes": 4,
@@ -107,22 +109,13 @@ def reads_in_flight(cfg):
     return SHARED_READ_LATENCY + cfg.tmau_slices + 1
 
 
-class Filler(enum.Enum, shape=2):
-    """Out-of-bounds fill of a tensor load: zero, or a NaN of the element's size."""
-
-    ZERO = 0
-    NAN_16 = 1
-    NAN_32 = 2
-    NAN_64 = 3
-
-
 def burst_layout(cfg):
     """Burst of global memory and the place of its beats in shared memory.
 
     Unit i of beat j belongs to unit ``pointer + j * units_per_beat + i`` of shared memory, modulo its size. The first ``skip_first``
     units of the first beat and the last ``skip_last`` units of the last beat are not part of the burst. ``swizzle`` exchanges the banks
     of a row. ``blocks``: size in blocks of 16 bytes. ``ends_transfer``: last burst of its transfer. With ``cfg.tensors``: ``outside``
-    bursts have no request, and ``missing_bytes`` bytes at the end lie beyond the tensor; ``filler`` replaces both.
+    bursts have no request, and ``missing_bytes`` bytes at the end lie beyond the tensor; ``fill`` replaces both.
     """
     skip_bits = exact_log2(units_per_beat(cfg))
     return data.StructLayout({
@@ -138,7 +131,7 @@ def burst_layout(cfg):
         "swizzle": swizzle_bits(cfg),
         "pc": PC_BITS,
         # Out of bounds: the whole burst (then without a request), or its last bytes; kind of fill.
-        **({"outside": 1, "missing_bytes": range(BANK_BYTES), "filler": Filler, "of_tensor": 1} if cfg.tensors else {}),
+        **({"outside": 1, "missing_bytes": range(BANK_BYTES), "fill": Fill, "of_tensor": 1} if cfg.tensors else {}),
         **({"prefetch": 1} if cfg.prefetches else {}),      # no answer
         **conversion_members(cfg), **reduction_members(cfg), **multicast_members(cfg),
     })
@@ -202,5 +195,5 @@ def multicast_beat_layout(cfg):
 
 
 def conversion_members(cfg):
-    """Layout members of a load that select float conversions: ``rounds`` and ``flushes``; none without ``cfg.tensor_floats``."""
-    return {"rounds": 1, "flushes": 1} if cfg.tensors and cfg.tensor_floats else {}
+    """Layout member ``rounds`` of a load that converts floats; none without ``cfg.tensor_floats``."""
+    return {"rounds": 1} if cfg.tensors and cfg.tensor_floats else {}

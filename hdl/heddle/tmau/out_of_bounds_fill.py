@@ -72,7 +72,7 @@ class OutOfBoundsFill(Component):
         ]
         with m.If(fills):
             m.d.comb += [
-                beat.data.eq(filler_word(m, burst.filler, self.cfg.axi_bytes)),
+                beat.data.eq(filler_word(burst.fill, self.cfg.axi_bytes)),
                 beat.pointer.eq(burst.pointer + number * units),
                 beat.valid_units.eq(Cat(~last | (units - i > burst.skip_last) for i in range(units))),
                 beat.tag.eq(waiting.payload.slot), beat.last.eq(last), beat.error.eq(0),

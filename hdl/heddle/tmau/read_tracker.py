@@ -18,7 +18,7 @@ def _slot_layout(cfg):
     """Fields of a burst that the read tracker stores per transaction."""
     burst = burst_layout(cfg)
     names = ["beat_address", "pointer", "skip_first", "skip_last", "barrier", "has_barrier", "swizzle", "pc"]
-    names += [*["beats_minus_one", "missing_bytes", "filler"] * cfg.tensors, *conversion_members(cfg), *multicast_members(cfg)]
+    names += [*["beats_minus_one", "missing_bytes", "fill"] * cfg.tensors, *conversion_members(cfg), *multicast_members(cfg)]
     return data.StructLayout({name: burst[name].shape for name in names})
 
 
@@ -98,7 +98,7 @@ class ReadTracker(Component):
         if not self.cfg.tensors:
             return data
         if conversion_members(self.cfg):
-            data = converted(m, data, slot.rounds, slot.flushes)
+            data = converted(m, data, slot.rounds)
         return completed(m, self.cfg, data, slot, number)
 
     def _slots(self, m, advance):

@@ -110,7 +110,7 @@ class RowBursts(Component):
         with m.Elif(taken):
             m.d.sync += [
                 begun.eq(Mux(row_ends, 0, begun + blocks)),
-                row_block.eq(Mux(row_ends, shared + shape.row_blocks, shared)),
+                row_block.eq(Mux(row_ends, shared + shape.pitch_blocks, shared)),
                 first.eq(row_ends & row.last),
             ]
         ends = Signal()

@@ -1,13 +1,14 @@
-"""Row geometry of tensor boxes: length of rows, part inside the tensor, and bytes of the box."""
+"""Row geometry of tensor boxes: length and pitch of rows, part inside the tensor, and bytes of the box."""
 
 from amaranth.hdl import Array, Const, Module, Mux, Signal, signed
 from amaranth.lib.wiring import Component, In, Out
 
 from ..constants import BANK_BYTES
-from ..isa.tensor_descriptor import FORMAT_BYTES, Interleave, TensorFormat, TensorMode, descriptor_layout
+from ..isa.encoding import Swizzle
+from ..isa.tensor_descriptor import FORMAT_BYTES, SWIZZLE_BYTES, Interleave, TensorFormat, TensorMode, descriptor_layout
 from ..parameters.tmau import TmauParameters
 
-__all__ = ["ROW_BITS", "BoxBytes", "RowEdges", "RowShape", "element_shift"]
+__all__ = ["ROW_BITS", "BoxBytes", "RowEdges", "RowShape"]
 
 ROW_BITS = 12               # up to 256 elements of 8 bytes
 START_BITS = 37             # signed coordinates and sizes in bytes
@@ -34,6 +35,10 @@ class RowShape(Component):
         Coordinate of dimension 0, in elements.
     row_bytes : Out(ROW_BITS)
         Bytes of a row in shared memory.
+    pitch_bytes : Out(ROW_BITS)
+        Bytes from row to row in shared memory: the span of the swizzle, or ``row_bytes`` without a swizzle or with interleave.
+    spanned : Out(1)
+        ``pitch_bytes`` is the span of the swizzle.
     first_block : Out(signed(START_BITS - 4))
         First block of 16 bytes of the row, relative to the tensor's row; exact for aligned coordinates. Zero with interleave.
     last_block : Out(32)
@@ -52,8 +57,8 @@ class RowShape(Component):
 
     def __init__(self):
         super().__init__({
-            "descriptor": In(descriptor_layout), "coordinate": In(signed(32)), "row_bytes": Out(ROW_BITS),
-            "first_block": Out(signed(START_BITS - 4)), "last_block": Out(32), "start": Out(signed(START_BITS)),
+            "descriptor": In(descriptor_layout), "coordinate": In(signed(32)), "row_bytes": Out(ROW_BITS), "pitch_bytes": Out(ROW_BITS),
+            "spanned": Out(1), "first_block": Out(signed(START_BITS - 4)), "last_block": Out(32), "start": Out(signed(START_BITS)),
             "behind": Out(signed(START_BITS)), "sliced": Out(1), "unaligned": Out(1),
         })
 
@@ -71,6 +76,8 @@ class RowShape(Component):
             self.last_block.eq((self.descriptor.size_minus_one[0] << shift) >> 4),
             self.unaligned.eq(self.start[:4].any()),
             self.sliced.eq(self.descriptor.interleave != Interleave.NONE),
+            self.spanned.eq((self.descriptor.swizzle != Swizzle.NONE.value) & ~self.sliced),
+            self.pitch_bytes.eq(Mux(self.spanned, Array(SWIZZLE_BYTES)[self.descriptor.swizzle], self.row_bytes)),
         ]
         with m.If(self.sliced):
             slice_bytes = Mux(self.descriptor.interleave == Interleave.B16, 16, 32)
@@ -118,7 +125,8 @@ class RowEdges(Component):
 
 
 class BoxBytes(Component):
-    """Size of a box in bytes: product of the bytes of its row and the element counts of its other dimensions, one dimension per cycle.
+    """Size of a box in shared memory: product of the pitch of its rows and the element counts of its other dimensions, one dimension per
+    cycle.
 
     The value 2 ** (shared_address_bits + 1) - 1 represents every size that shared memory cannot hold.
 
@@ -128,7 +136,7 @@ class BoxBytes(Component):
 
     *Ports*:
     begin : In(1)
-        First cycle of a box: start with ``row_bytes``.
+        First cycle of a box: start with ``pitch_bytes``.
     enable : In(1)
         A dimension is present in this cycle.
     box : In(9)
@@ -141,10 +149,10 @@ class BoxBytes(Component):
         The count is 1 instead.
     pixels_per_column : In(11)
         Pixels of a column.
-    row_bytes : In(ROW_BITS)
-        Bytes of a row.
+    pitch_bytes : In(ROW_BITS)
+        Bytes from row to row.
     bytes : Out(cfg.shared_address_bits + 1)
-        Bytes of the box. Registered.
+        Bytes from the start of the box to the end of its last row's pitch. Registered.
 
     *Latency*: 2 cycles from the last ``enable`` to ``bytes``.
 
@@ -157,7 +165,7 @@ class BoxBytes(Component):
         self.cfg = cfg = TmauParameters.of(cfg)
         super().__init__({
             "begin": In(1), "enable": In(1), "box": In(9), "step": In(4), "pixels": In(1), "one": In(1), "pixels_per_column": In(11),
-            "row_bytes": In(ROW_BITS), "bytes": Out(cfg.shared_address_bits + 1),
+            "pitch_bytes": In(ROW_BITS), "bytes": Out(cfg.shared_address_bits + 1),
         })
 
     def elaborate(self, platform):
@@ -178,7 +186,7 @@ class BoxBytes(Component):
         with m.Else():
             m.d.sync += count.eq((((self.box - 1)[:8] * reciprocals[self.step]) >> _RECIPROCAL_BITS) + 1)
         with m.If(self.begin):
-            m.d.sync += total.eq(self.row_bytes)
+            m.d.sync += total.eq(self.pitch_bytes)
         with m.Elif(came):
             m.d.sync += total.eq(Mux(product > self.cfg.shared_bytes, most, product))
         return m

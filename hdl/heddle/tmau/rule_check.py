@@ -140,18 +140,18 @@ class RequestChecks(Component):
         Request with its descriptor.
     row_bytes : In(ROW_BITS)
         Bytes of a row.
-    bytes : In(cfg.shared_address_bits + 1)
-        Bytes of the box of the registered request; a value above the size of shared memory represents every larger size.
+    room : In(cfg.shared_address_bits + 1)
+        Bytes of the box in shared memory, of the registered request; a value above the size of shared memory represents every larger one.
     unaligned : In(1)
         Rows do not begin at multiples of 16 bytes.
     keep : In(1)
         Register the result of ``request``.
     o : Out(violation_layout)
-        First broken rule of the registered request. Combinational from ``bytes``.
+        First broken rule of the registered request. Combinational from ``room``.
     failed : Out(1)
         A rule is broken.
 
-    *Latency*: 1 cycle from ``keep`` to ``o``; 0 cycles from ``bytes`` to ``o`` and ``failed``.
+    *Latency*: 1 cycle from ``keep`` to ``o``; 0 cycles from ``room`` to ``o`` and ``failed``.
 
     *Throughput*: one request per cycle.
 
@@ -163,7 +163,7 @@ class RequestChecks(Component):
     def __init__(self, cfg):
         self.cfg = cfg = TmauParameters.of(cfg)
         super().__init__({
-            "request": In(tensor_request_layout()), "row_bytes": In(ROW_BITS), "bytes": In(cfg.shared_address_bits + 1),
+            "request": In(tensor_request_layout()), "row_bytes": In(ROW_BITS), "room": In(cfg.shared_address_bits + 1),
             "unaligned": In(1), "keep": In(1), "o": Out(violation_layout), "failed": Out(1),
         })
 
@@ -214,10 +214,10 @@ class RequestChecks(Component):
                          *(register.eq(Value.cast(value)) for register, (_, _, value) in zip(values, rules, strict=True)),
                          address.eq(request.shared_address), moves.eq(~request.prefetch)]
         no_room = Signal()
-        m.d.comb += [no_room.eq(moves & (address + self.bytes > self.cfg.shared_bytes)), self.failed.eq(broken.any() | no_room)]
+        m.d.comb += [no_room.eq(moves & (address + self.room > self.cfg.shared_bytes)), self.failed.eq(broken.any() | no_room)]
         _first(m, self.o, 0, [
             *((code, bit, value) for (code, _, _), bit, value in zip(rules, broken, values, strict=True)),
-            (ErrorCode.TENSOR_SHARED_RANGE, no_room, address),      # needs ``bytes``, the last result
+            (ErrorCode.TENSOR_SHARED_RANGE, no_room, address),      # needs ``room``, the last result
         ])
         return m
 

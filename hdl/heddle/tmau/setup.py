@@ -7,7 +7,7 @@ from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
 from ..isa.error_codes import ErrorCode
-from ..isa.tensor_descriptor import Interleave, TensorFormat, TensorMode
+from ..isa.tensor_descriptor import SWIZZLE_BYTES, Interleave, TensorFormat, TensorMode
 from ..l2.reduction_formats import is_one_of, lacks_reduction
 from ..lib.product import PartialProduct
 from ..parameters.tmau import TmauParameters
@@ -18,6 +18,8 @@ from .row_geometry import BoxBytes, RowEdges, RowShape
 from .rule_check import POSITION_BITS, DimensionChecks, ExtentCheck, RequestChecks
 
 __all__ = ["TensorSetup"]
+
+SPAN_BLOCKS = max(SWIZZLE_BYTES) >> BLOCK_BITS
 
 
 def near(value):
@@ -100,6 +102,7 @@ class TensorSetup(Component):
         request = self._understood(m)
         descriptor = request.descriptor
         self._pixels, self._slices = pixels, slices = Signal(), Signal()
+        self._spanned = Signal()
         step = Signal(range(LOOPS + 1))
         loop = Signal(range(LOOPS + 1))
         begin, last, go, finished, left, refused = Signal(), Signal(), Signal(), Signal(), Signal(), Signal()
@@ -133,7 +136,7 @@ class TensorSetup(Component):
         failed, ignored = self._checks(m, request, cycle, values, row)
         self._keep(m, request, row, go & last)
         m.d.comb += [
-            walk.loop.eq(loops), walk.inside.eq(inside), self.o.payload.bytes.eq(self._bytes),
+            walk.loop.eq(loops), walk.inside.eq(inside), self.o.payload.bytes.eq(self._moved(m) << BLOCK_BITS),
             *(out.place.eq(first) for out, first in zip(walk.loop, self._first_places)),
             # A result leaves when ``o`` is ready, failed or not, as the verdict is late in the cycle; a failure waits in a register.
             left.eq(finished & ~refused & (self.stop | self.o.ready)),
@@ -182,7 +185,7 @@ class TensorSetup(Component):
             "coordinate": Array(request.coordinates)[loop],
             "last": Array(descriptor.size_minus_one)[loop],
             "box": Mux(exists, Array([box_of_channels, *list(descriptor.box_minus_one)[1:]])[loop] + 1, 1),
-            "step": Mux(exists & ~images & ~(self._pixels & (loop == 0)), Array(descriptor.element_stride_minus_one)[loop] + 1, 1),
+            "step": Mux(exists & ~(self._pixels & (loop == 0)), Array(descriptor.element_stride_minus_one)[loop] + 1, 1),
             "lower": Mux(spatial, Array([edge, *descriptor.lower_corner, edge])[loop], 0),
             "upper": Mux(spatial, Array([edge, *descriptor.upper_corner, edge])[loop], 0),
             "offset": Mux(spatial, Array([none, *request.offsets, none])[loop], 0),
@@ -263,7 +266,7 @@ class TensorSetup(Component):
         m.submodules.request_checks = requests = RequestChecks(self.cfg)
         dimension = dimensions.i
         m.d.comb += [
-            nbytes.begin.eq(go & begin), nbytes.enable.eq(go & ~last), nbytes.row_bytes.eq(row.row_bytes),
+            nbytes.begin.eq(go & begin), nbytes.enable.eq(go & ~last), nbytes.pitch_bytes.eq(row.pitch_bytes),
             nbytes.box.eq(values["box"]), nbytes.step.eq(values["step"]), nbytes.pixels.eq(self._pixels & (loop == 1)),
             nbytes.one.eq(self._pixels & (loop > 1)), nbytes.pixels_per_column.eq(request.descriptor.pixels_per_column_minus_one + 1),
             dimension.valid.eq(go), dimension.begin.eq(begin), dimension.number.eq(loop),
@@ -275,11 +278,11 @@ class TensorSetup(Component):
         m.d.comb += [getattr(dimension, name).eq(values[name]) for name in (
             "exists", "spatial", "coordinate", "lower", "upper", "offset", "extent", "left")]
         m.d.comb += [requests.request.eq(request), requests.request.descriptor.interleave.eq(self.i.payload.descriptor.interleave)]
-        m.d.comb += [requests.row_bytes.eq(row.row_bytes), requests.bytes.eq(nbytes.bytes),
+        m.d.comb += [requests.row_bytes.eq(row.row_bytes), requests.room.eq(nbytes.bytes),
                      requests.unaligned.eq(row.unaligned), requests.keep.eq(go & last)]
         self._first = first = Signal(violation_layout)
         m.d.comb += first.eq(Mux(dimensions.o.code < requests.o.code, dimensions.o, requests.o))
-        self._bytes = nbytes.bytes
+        self._room = nbytes.bytes
         extent = self._extent(m, cycle, values, row)
         wanted, field = self._unsupported(request)
         unsupported, value = Signal(), Signal.like(field, reset_less=True)
@@ -292,6 +295,13 @@ class TensorSetup(Component):
         # A box larger than shared memory cannot be copied; its prefetch is ignored, as it would take a cycle for each of its rows.
         ignored = self.o.payload.prefetch & (nbytes.bytes > self.cfg.shared_bytes) if self.cfg.prefetches else Const(0)
         return dimensions.failed | requests.failed | extent.failed | unsupported, ignored
+
+    def _moved(self, m):
+        """Blocks that a box moves: all of its room in shared memory but what lies behind each row."""
+        box, rows = self.o.payload, Signal.like(self._room, name="rows")
+        room = self._room >> BLOCK_BITS
+        m.d.comb += rows.eq(room >> box.swizzle)        # a span has as many blocks as two to the code of the swizzle
+        return Mux(self._spanned, rows * box.row_blocks[:SPAN_BLOCKS.bit_length()], room)
 
     def _extent(self, m, cycle, values, row):
         """Extent check of the tensor."""
@@ -339,6 +349,7 @@ class TensorSetup(Component):
                 (box.walk.pixels, self._pixels), (box.walk.pixels_minus_one, descriptor.pixels_per_column_minus_one),
                 *((getattr(edges, name), getattr(row, name)) for name in ("row_bytes", "start", "behind", "sliced")),
                 (box.shared_block, request.shared_address >> BLOCK_BITS),
+                (box.pitch_blocks, row.pitch_bytes >> BLOCK_BITS), (self._spanned, row.spanned),
                 *((box[name], descriptor[name]) for name in ("swizzle", "format", "fill")),
                 *((box[name], request[name]) for name in names)):
             kept = Signal.like(Value.cast(target), reset_less=True)

@@ -135,7 +135,7 @@ class _Operands:
         tensor, descriptor, self.image = (self._reserve(nbytes) for nbytes in (size, 128, device.cfg.shared_bytes))
         self.fields = self.case.fields(self.rows, tensor, self.boxes)
         device.write(descriptor, np.frombuffer(self.fields.encode(), np.uint8))
-        pitch = -(-self.fields.bytes // PERIOD) * PERIOD
+        pitch = -(-self.fields.room // PERIOD) * PERIOD
         self.places = [number * pitch for number in range(min(PLACES, device.cfg.shared_bytes // pitch))]
         self.request = self.case.request(descriptor)
         return self

@@ -63,7 +63,7 @@ class _Placed:
             require_reduction(cfg, reduction, array.dtype.kind not in "iu")
         # With a swizzle the last bytes of a box may lie anywhere in their row of shared memory.
         whole_rows = self.fields.swizzle != Swizzle.NONE
-        self.image_bytes = min(-(-self.fields.bytes // ROW_BYTES) * ROW_BYTES if whole_rows else self.fields.bytes, cfg.shared_bytes)
+        self.image_bytes = min(-(-self.fields.room // ROW_BYTES) * ROW_BYTES if whole_rows else self.fields.room, cfg.shared_bytes)
 
     def _check_features(self, cfg: Config) -> None:
         fields = self.fields

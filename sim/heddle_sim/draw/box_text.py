@@ -69,6 +69,7 @@ def heading(image: TensorImage, coordinates: Sequence[int]) -> list[str]:
         f"tensor {numpy_order} of {unit}; {box}, at {_tuple(coordinates)}",
         f"in the descriptor, innermost first: sizes {descriptor}{inner_box}, coordinates {_tuple(reversed(coordinates))}",
         f"{fields.bytes:,} bytes, what a barrier expects: {rows} of {fields.row_bytes} bytes"
+        + (f", {fields.row_pitch} bytes apart" if fields.row_pitch != fields.row_bytes else "")
         + (f"; {outside:,} of {len(image.walk.inside):,} {'slices' if unit == 'slices' else 'elements'} outside the tensor are filled"
            if outside else ""),
         f"row.block: block {_block(fields)} of a row of the box" + ("; ~ all filled, - partly" if outside else ""),

@@ -16,9 +16,9 @@ _FLOATS = {_F.F16: np.float16, _F.BF16: ml_dtypes.bfloat16, _F.F32: np.float32, 
 def reduce_elements(reduction: Reduction, format: TensorFormat, old: np.ndarray, new: np.ndarray) -> np.ndarray:
     """Reduction of ``old`` and ``new``, uint8 arrays of whole elements; returns the bytes to write.
 
-    Integers wrap; ``inc`` and ``dec`` count within 0 to ``new``. Floating-point sums round to nearest even. 32-bit floats flush
-    subnormal operands and results to zero. ``min`` and ``max`` return the other operand for a NaN and order -0 before +0. NaN results
-    have the bits of ``NAN_BITS`` (our choice).
+    Integers wrap; ``inc`` and ``dec`` count within 0 to ``new``. Floating-point sums round to nearest even. F32_FTZ flushes subnormal
+    operands and results to zero. ``min`` and ``max`` return the other operand for a NaN and order -0 before +0. NaN results have the bits
+    of ``NAN_BITS``.
     """
     bits = np.dtype(f"<u{FORMAT_BYTES[format]}")
     a, b = np.ascontiguousarray(old).view(bits), np.ascontiguousarray(new).view(bits)
@@ -59,8 +59,8 @@ def _flushed(bits: np.ndarray) -> np.ndarray:
 
 def _floats(reduction: Reduction, format: TensorFormat, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     kind = _FLOATS[format]
-    single = FORMAT_BYTES[format] == 4
-    if single:
+    flushes = format == TensorFormat.F32_FTZ
+    if flushes:
         a, b = _flushed(a), _flushed(b)
     # Sums of two numbers of 16 bits are exact enough in 32: the second rounding changes nothing.
     x, y = a.view(kind).astype(np.float32), b.view(kind).astype(np.float32)
@@ -68,7 +68,7 @@ def _floats(reduction: Reduction, format: TensorFormat, a: np.ndarray, b: np.nda
         with np.errstate(all="ignore"):
             total = (x + y).astype(kind)
         bits, no_number = total.view(a.dtype), np.isnan(total.astype(np.float32))
-        bits = _flushed(bits) if single else bits
+        bits = _flushed(bits) if flushes else bits
     elif reduction in (Reduction.MIN, Reduction.MAX):
         sign = 8 * a.dtype.itemsize - 1
         less = (x < y) | ((x == y) & (a >> sign > b >> sign))

@@ -249,9 +249,9 @@ def request_violations(fields: TensorFields, request: TensorRequest, shared_byte
         return sorted(found, key=_order)
     if request.shared_address % SHARED_ALIGNMENT:
         found.append(Violation(ErrorCode.TENSOR_SHARED_ADDRESS, request.shared_address))
-    elif not 0 <= request.shared_address <= shared_bytes - fields.bytes:
+    elif not 0 <= request.shared_address <= shared_bytes - fields.room:
         found.append(Violation(ErrorCode.TENSOR_SHARED_RANGE, request.shared_address,
-                               note=f"the box has {fields.bytes} bytes, shared memory {shared_bytes}"))
+                               note=f"the box takes {fields.room} bytes, shared memory has {shared_bytes}"))
     return sorted(found, key=_order)
 
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from heddle.isa.encoding import Reduction
-from heddle.isa.tensor_descriptor import FORMAT_BYTES, NAN_BITS, Fill, Interleave, TensorFormat
+from heddle.isa.tensor_descriptor import FILL_NAN, TF32_NAN, Fill, TensorFormat
 
 from .reductions import reduce_elements
-from .tensor_traversal import swizzled_addresses, traverse
+from .tensor_traversal import shared_offsets, swizzled_addresses, traverse
 
 if TYPE_CHECKING:
     from ..tensor.tensor_map import TensorMap
@@ -18,25 +18,19 @@ if TYPE_CHECKING:
 
 __all__ = ["converted", "load_array", "load_tensor", "store_tensor"]
 
-_FLUSH = {TensorFormat.F32_FTZ, TensorFormat.TF32_FTZ}
-_SHORT = {TensorFormat.TF32, TensorFormat.TF32_FTZ}
+_ROUNDED = {TensorFormat.TF32, TensorFormat.TF32_FTZ}
 
 
 def converted(format: TensorFormat, elements: np.ndarray) -> np.ndarray:
     """Bytes of elements after the conversion of a load.
 
-    TF32 rounds to 10 fraction bits, to nearest even. FTZ flushes subnormal numbers to zero of the same sign. Other formats, infinities
-    and NaNs are unchanged [the arithmetic is our choice].
+    TF32 rounds to 10 fraction bits, to nearest even, also subnormal numbers; every NaN becomes ``TF32_NAN``. Other formats are unchanged.
     """
-    if format not in _FLUSH | _SHORT:
+    if format not in _ROUNDED:
         return elements
     bits = np.ascontiguousarray(elements).view("<u4")
-    if format in _SHORT:
-        rounded = (bits.astype(np.uint64) + 0xFFF + (bits >> 13 & 1)).astype(np.uint32) & np.uint32(0xFFFF_E000)
-        bits = np.where(bits >> 23 & 0xFF == 0xFF, bits, rounded)
-    if format in _FLUSH:
-        bits = np.where(bits >> 23 & 0xFF, bits, bits & np.uint32(0x8000_0000))
-    return bits.astype("<u4").view(np.uint8)
+    rounded = (bits.astype(np.uint64) + 0xFFF + (bits >> 13 & 1)).astype(np.uint32) & np.uint32(0xFFFF_E000)
+    return np.where(bits & 0x7FFF_FFFF > 0x7F80_0000, np.uint32(TF32_NAN), rounded).astype("<u4").view(np.uint8)
 
 
 def _places(fields: TensorFields, coordinates: tuple[int, ...], offsets: tuple[int, ...],
@@ -47,7 +41,7 @@ def _places(fields: TensorFields, coordinates: tuple[int, ...], offsets: tuple[i
     walk = traverse(fields, coordinates, offsets)
     byte = np.arange(fields.unit_bytes)
     from_global = fields.address + walk.offsets[:, None] + byte
-    linear = shared_address + np.arange(len(walk.inside))[:, None] * fields.unit_bytes + byte
+    linear = shared_address + shared_offsets(fields, fields.unit_bytes)[:, None] + byte
     return from_global, swizzled_addresses(linear, fields.swizzle), walk.inside
 
 
@@ -72,7 +66,7 @@ def load_array(array: np.ndarray, tensor: TensorMap, coords: Sequence[int], offs
     memory = np.zeros(fields.address + fields.tensor_bytes, np.uint8)
     placed = np.ndarray(array.shape, array.dtype, memory, fields.address, (*reversed(fields.strides), array.itemsize))
     placed[...] = array
-    shared = np.zeros(shared_address + fields.bytes, np.uint8)
+    shared = np.zeros(shared_address + fields.room, np.uint8)
     load_tensor(memory, shared, fields, tuple(reversed(coords)), shared_address, tuple(reversed(offsets or (0,) * (fields.rank - 2))))
     return shared[shared_address:]
 
@@ -81,9 +75,7 @@ def _filler(fields: TensorFields) -> np.ndarray:
     """Bytes of an element (with interleave a slice) outside the tensor."""
     if fields.fill == Fill.ZERO:
         return np.zeros(fields.unit_bytes, np.uint8)
-    nbytes = FORMAT_BYTES[fields.format]
-    element = np.frombuffer(NAN_BITS[fields.format].to_bytes(nbytes, "little"), np.uint8)
-    return np.tile(element, fields.unit_bytes // nbytes if fields.interleave != Interleave.NONE else 1)
+    return np.full(fields.unit_bytes // 2, FILL_NAN, "<u2").view(np.uint8)
 
 
 def store_tensor(memory: np.ndarray, shared: np.ndarray, fields: TensorFields, coordinates: tuple[int, ...], shared_address: int,

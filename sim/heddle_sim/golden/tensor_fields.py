@@ -84,12 +84,24 @@ class TensorFields:
         return self.unit_bytes * (self.counts[0] if self.mode == TensorMode.TILE else self.channels_per_pixel)
 
     @property
+    def row_pitch(self) -> int:
+        """Bytes from row to row of the box in shared memory: with a swizzle its whole span, also for narrower rows."""
+        if self.swizzle == Swizzle.NONE or self.interleave != Interleave.NONE:
+            return self.row_bytes
+        return max(self.row_bytes, SWIZZLE_BYTES[self.swizzle.value])       # a longer row breaks a rule
+
+    @property
+    def room(self) -> int:
+        """Bytes that the box takes in shared memory, with what lies between its rows and behind the last one."""
+        return self.rows * self.row_pitch
+
+    @property
     def rows(self) -> int:
         return prod(self.counts[1:]) if self.mode == TensorMode.TILE else self.pixels_per_column
 
     @property
     def bytes(self) -> int:
-        """Bytes of the box in shared memory, which arrive at the barrier; elements outside the tensor are included."""
+        """Bytes that a request moves, which arrive at the barrier; elements outside the tensor are included."""
         return self.rows * self.row_bytes
 
     @property

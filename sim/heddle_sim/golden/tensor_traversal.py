@@ -13,7 +13,7 @@ from heddle.isa.tensor_descriptor import TensorMode
 if TYPE_CHECKING:
     from .tensor_fields import TensorFields
 
-__all__ = ["Traversal", "swizzled_addresses", "traverse"]
+__all__ = ["Traversal", "shared_offsets", "swizzled_addresses", "traverse"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Traversal:
 def traverse(fields: TensorFields, coordinates: Sequence[int], offsets: tuple[int, ...] = ()) -> Traversal:
     """Elements of a request at ``coordinates``, with the im2col ``offsets`` of the spatial dimensions [S1.5, S1.6].
 
-    A box is dense in shared memory, dimension 0 first: traversal strides leave no holes.
+    Dimension 0 first; traversal strides leave no holes.
     """
     if fields.mode == TensorMode.TILE:
         positions = _tile(fields, coordinates)
@@ -71,10 +71,18 @@ def _pixels(fields: TensorFields, coordinates: Sequence[int], offsets: tuple[int
                 break
             pixel[d] = fields.lower_corner[d]
         else:
-            image += 1
+            image += fields.element_strides[-1]
     channels = coordinates[0] + np.arange(fields.channels_per_pixel, dtype=np.int64)
     pixels = np.array(column, np.int64)
     return np.column_stack([np.tile(channels, len(pixels)), np.repeat(pixels, len(channels), axis=0)])
+
+
+def shared_offsets(fields: TensorFields, step: int) -> np.ndarray:
+    """Bytes from the start of a box in shared memory to every ``step``-th byte of its rows, without the swizzle; int64 array.
+
+    ``step`` divides the bytes of a row.
+    """
+    return (np.arange(fields.rows)[:, None] * fields.row_pitch + np.arange(0, fields.row_bytes, step)).reshape(-1)
 
 
 def swizzled_addresses(addresses: np.ndarray, swizzle: Swizzle) -> np.ndarray:

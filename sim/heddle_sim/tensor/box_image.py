@@ -11,7 +11,7 @@ from heddle.isa.tensor_descriptor import TensorMode
 from ..arguments import Arguments
 from ..golden.bank_access import banks_of, gather_cycles
 from ..golden.tensor_checks import TensorRequest, request_violations
-from ..golden.tensor_traversal import Traversal, swizzled_addresses, traverse
+from ..golden.tensor_traversal import Traversal, shared_offsets, swizzled_addresses, traverse
 from .tensor_map import TensorMap, TensorMapError
 
 __all__ = ["ACCESSES", "Access", "TensorImage", "access", "tensor_image"]
@@ -76,7 +76,7 @@ def tensor_image(tensor: TensorMap, coordinates: Sequence[int], shared_address: 
     if violations:
         raise TensorMapError(violations, fields.rank)
     walk = traverse(fields, *inner_first)
-    addresses = shared_address + np.arange(0, fields.bytes, BANK_BYTES)
+    addresses = shared_address + shared_offsets(fields, BANK_BYTES)
     outside = np.repeat(~walk.inside, fields.unit_bytes).reshape(-1, BANK_BYTES).sum(axis=1)
     return TensorImage(tensor, walk, addresses, swizzled_addresses(addresses, fields.swizzle), outside)
 

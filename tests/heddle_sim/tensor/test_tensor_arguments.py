@@ -80,7 +80,7 @@ def test_wrong_arrays(array, error, says, device):
      "not 300; BOX_ROW: box of dimension 0 (axis 1) must make rows of a multiple of 16 bytes, not 60; COORDINATE_ALIGNMENT: coordinate of "
      "dimension 0 (axis 1) must begin at a multiple of 16 bytes, not 1; SHARED_ADDRESS: shared_address must be a multiple of 128, not 64"),
     ({"box": (256, 64)}, TensorMapError, "SHARED_RANGE: shared_address must leave room for the box in shared memory, not 0 "
-     "(the box has 65536 bytes, shared memory 16384)"),
+     "(the box takes 65536 bytes, shared memory has 16384)"),
 ])
 def test_wrong_options(options, error, says, device):
     """Each names parameter, rule and value; all that are wrong are named."""

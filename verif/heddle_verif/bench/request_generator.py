@@ -99,7 +99,7 @@ async def legal_and_broken_requests(dut, pauses):
     rng, tensors = bench.rng, []
     while len(tensors) < 14:
         fields = random_fields(rng, bench.cfg, max_rows=40)
-        if fields.bytes > bench.cfg.shared_bytes:
+        if fields.room > bench.cfg.shared_bytes:
             continue
         if len(tensors) % 4 == 3:
             fields, _ = broken(rng, fields, random_request(rng, bench.cfg, fields))

@@ -5,7 +5,7 @@ import numpy as np
 from heddle.isa.tensor_descriptor import Interleave
 from heddle.tmau.box_walk import place_bits, row_layout
 from heddle.tmau.row_bursts import LINE_BLOCKS, RowBursts, piece_layout, row_shape_layout
-from heddle_sim.golden.tensor_traversal import traverse
+from heddle_sim.golden.tensor_traversal import shared_offsets, traverse
 from heddle_sim.toolchain.cocotb_process import bench_config
 
 from ..agents.pause import PATTERNS
@@ -22,7 +22,8 @@ def bytes_of(fields, request):
     byte = np.arange(fields.unit_bytes)
     places = (fields.address + walk.offsets[:, None] + byte).reshape(-1).tolist()
     inside = np.repeat(walk.inside, fields.unit_bytes).tolist()
-    return [(request.shared_address + number, place if ok else None) for number, (place, ok) in enumerate(zip(places, inside))]
+    shared = (request.shared_address + shared_offsets(fields, 1)).tolist()
+    return [(number, place if ok else None) for number, place, ok in zip(shared, places, inside, strict=True)]
 
 
 def check_pieces(pieces, fields, request):

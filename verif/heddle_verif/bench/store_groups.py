@@ -33,7 +33,7 @@ class GroupBench(TensorBench):
         before = self.golden_memory.copy()
         super()._execute(fields, request, barrier)
         if request.store:
-            self._note(before, request.shared_address, fields.bytes, fields.swizzle)
+            self._note(before, request.shared_address, fields.room, fields.swizzle)
 
     def _note(self, before, start, nbytes, swizzle):
         self.open[0].append(np.flatnonzero(before != self.golden_memory))

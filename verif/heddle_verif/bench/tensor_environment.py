@@ -87,7 +87,7 @@ class TensorBench(CopyBench):
             self.unmoved += fields.bytes
             store_tensor(self.golden_memory, self.golden_shared, fields, *where, request.reduction)
         else:
-            self._allow(request.shared_address, fields.bytes, fields.swizzle)
+            self._allow(request.shared_address, fields.room, fields.swizzle)
             load_tensor(self.golden_memory, self.golden_shared, fields, *where, request.offsets)
         if barrier is not None:
             self.expected_arrivals[barrier] += fields.bytes
@@ -169,10 +169,10 @@ class TensorWorkload:
             fields = smaller_box(rng, fields, store) if settled else fields
             request = random_request(rng, bench.cfg, fields, store=store, reductions=bench.cfg.reductions)
             request = at_the_beginning(rng, fields, request) if settled else request
-            if fields.bytes <= bench.cfg.shared_bytes // 2 and first_violation(
+            if fields.room <= bench.cfg.shared_bytes // 2 and first_violation(
                     understood(bench.cfg, fields), request, bench.cfg.shared_bytes, bench.cfg.axi_address_bits) is None:
                 break
-        shared = self._take(self.shared[store], -(-fields.bytes // ROW) * ROW)
+        shared = self._take(self.shared[store], -(-fields.room // ROW) * ROW)
         # Loads may read the same places; what is stored must not meet.
         space = self.place[store] if store else list(self.place[store])
         if not store:

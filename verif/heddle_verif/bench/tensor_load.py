@@ -8,8 +8,8 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from heddle.constants import BANK_BYTES
 from heddle.interfaces.layouts import barrier_arrival_layout, error_layout
 from heddle.isa.encoding import Swizzle
-from heddle.isa.tensor_descriptor import NAN_BITS, TensorFormat
-from heddle.tmau.layouts import Filler, burst_layout, unit_bytes, units_per_beat
+from heddle.isa.tensor_descriptor import FILL_NAN, Fill
+from heddle.tmau.layouts import burst_layout, unit_bytes, units_per_beat
 from heddle.tmau.load_engine import LoadEngine
 from heddle_sim.golden.block_copy import swizzled
 from heddle_sim.toolchain.cocotb_process import bench_config
@@ -23,8 +23,7 @@ from ..stimulus.shared_memories import SHARED
 
 MEMORY = 1 << 14
 LINE_BLOCKS = 8
-FILLERS = {Filler.ZERO: b"\0", Filler.NAN_16: NAN_BITS[TensorFormat.F16].to_bytes(2, "little"),
-           Filler.NAN_32: NAN_BITS[TensorFormat.F32].to_bytes(4, "little"), Filler.NAN_64: NAN_BITS[TensorFormat.F64].to_bytes(8, "little")}
+FILLS = {Fill.ZERO: b"\0", Fill.NAN: FILL_NAN.to_bytes(2, "little")}
 
 
 def component(cfg):
@@ -70,8 +69,8 @@ class LoadBench(Bench):
     def send(self, shared_block, blocks, outside):
         """A piece of ``blocks`` blocks to ``shared_block``, from a random line of memory or from nowhere."""
         cfg, rng = self.cfg, self.rng
-        filler = Filler(int(rng.integers(4)))
-        element = len(FILLERS[filler])
+        fill = Fill(int(rng.integers(2)))
+        element = 1 << int(rng.integers(4)) if fill == Fill.ZERO else 2 << int(rng.integers(3))
         global_block = 8 * int(rng.integers(MEMORY // 128)) + int(rng.integers(0, LINE_BLOCKS + 1 - blocks))
         missing = 0 if outside else int(rng.integers(0, BANK_BYTES // element)) * element * int(rng.integers(2))
         halves, units = BANK_BYTES // unit_bytes(cfg), units_per_beat(cfg)
@@ -82,10 +81,10 @@ class LoadBench(Bench):
             "beat_address": (global_block * halves - skip) // units, "beats_minus_one": -(-end // units) - 1,
             "pointer": (shared_block * halves - skip) % (cfg.shared_bytes // unit_bytes(cfg)), "skip_first": skip,
             "skip_last": -end % units, "blocks": blocks, "ends_transfer": 1, "barrier": barrier, "has_barrier": 1, "outside": int(outside),
-            "missing_bytes": missing, "filler": filler, "swizzle": self.swizzle.value,
+            "missing_bytes": missing, "fill": fill, "swizzle": self.swizzle.value,
             **({"mask": int(rng.integers(2))} if cfg.multicast else {})})
         nbytes = 16 * blocks
-        pattern_bytes = np.frombuffer((FILLERS[filler] * nbytes)[:nbytes], np.uint8)
+        pattern_bytes = np.frombuffer((FILLS[fill] * nbytes)[:nbytes], np.uint8)
         values = pattern_bytes if outside else self.memory.data[16 * global_block:16 * global_block + nbytes].copy()
         if missing:
             values[-missing:] = pattern_bytes[-missing:]

@@ -45,7 +45,7 @@ async def measure(dut, case):
     room = (len(bench.memory) - case.fields(rows, 0).tensor_bytes) // PAGE_BYTES * PAGE_BYTES
     assert room >= PAGE_BYTES, "memory must hold the tensor, and the descriptor before it"
     fields = case.fields(rows, min(room, len(bench.memory) // 2))
-    pitch = -(-fields.bytes // SHARED_ALIGNMENT) * SHARED_ALIGNMENT
+    pitch = -(-fields.room // SHARED_ALIGNMENT) * SHARED_ALIGNMENT
     space = min(REQUESTS, bench.cfg.shared_bytes // pitch) * pitch
     for number in range(REQUESTS + 1):      # the first one brings the descriptor
         request = case.request(0, number * pitch % space)

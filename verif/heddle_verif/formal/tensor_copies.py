@@ -27,7 +27,8 @@ def _config():
 
 
 class RowBurstsSpec(Component):
-    """The pieces of a box cover its blocks of shared memory once each and in order, from ``shared_block`` on, and nothing else.
+    """The pieces of a row cover its blocks of shared memory once each and in order, the first row from ``shared_block`` on and each other
+    one a pitch after its predecessor, and nothing else.
 
     A piece inside the tensor lies in one line of global memory and within the part of its row that is inside; other pieces lie outside of
     that part. The last piece of the last row, and no other, is marked. Environment: what ``TensorSetup`` promises about a row, and one
@@ -35,8 +36,8 @@ class RowBurstsSpec(Component):
     tested in simulation).
     """
 
-    # Blocks of a row, those before the tensor, bytes inside.
-    SHAPES = ((1, 0, 16), (1, 0, 5), (1, 1, 0), (8, 0, 128), (9, 2, 100), (13, 0, 208), (15, 3, 150), (7, 7, 0))
+    # Blocks of a row, those before the tensor, bytes inside, blocks to the next row.
+    SHAPES = ((1, 0, 16, 1), (1, 0, 5, 8), (1, 1, 0, 2), (8, 0, 128, 8), (9, 2, 100, 9), (13, 0, 208, 13), (15, 3, 150, 15), (7, 7, 0, 8))
 
     def __init__(self):
         super().__init__({})
@@ -50,9 +51,10 @@ class RowBurstsSpec(Component):
         m.d.comb += [
             dut.i_shape.valid.eq(AnySeq(1)), shape.eq(AnyConst(len(shape.as_value()))), Assume(dut.i_shape.valid | ~shown),
             Assume(~(shape.store | shape.prefetch) | shape.has_barrier),
-            Assume(Cat(Cat(shape.row_blocks, shape.left_blocks, shape.inside_end, shape.missing_bytes)
-                       == Cat(Const(row, 8), Const(left, 8), Const(left - -inside // BANK_BYTES, 9), Const(-inside % BANK_BYTES, 4))
-                       for row, left, inside in self.SHAPES).any()),
+            Assume(Cat(Cat(shape.row_blocks, shape.left_blocks, shape.inside_end, shape.missing_bytes, shape.pitch_blocks)
+                       == Cat(Const(row, 8), Const(left, 8), Const(left - -inside // BANK_BYTES, 9), Const(-inside % BANK_BYTES, 4),
+                              Const(pitch, 8))
+                       for row, left, inside, pitch in self.SHAPES).any()),
         ]
         m.d.sync += shown.eq(dut.i_shape.valid & ~dut.i_shape.ready)
         row = Signal.like(dut.i_row.payload, reset_less=True)       # of the piece at the output
@@ -60,7 +62,7 @@ class RowBurstsSpec(Component):
             m.d.sync += row.eq(dut.i_row.payload)
         piece, first, expected = dut.o.payload, Signal(init=1), Signal.like(shape.shared_block, reset_less=True)
         in_row, behind, inside_end = Signal(4), Signal(5), shape.inside_end
-        row_ends = behind == shape.row_blocks
+        row_ends, gap = behind == shape.row_blocks, shape.pitch_blocks - shape.row_blocks
         m.d.comb += behind.eq(in_row + piece.blocks)
         with m.If(dut.o.valid):
             m.d.comb += [
@@ -78,7 +80,8 @@ class RowBurstsSpec(Component):
                     Assert((piece.missing_bytes == 0) | (behind == inside_end)),
                 ]
         with m.If(dut.o.valid & dut.o.ready):
-            m.d.sync += [in_row.eq(Mux(row_ends, 0, behind)), first.eq(piece.last), expected.eq(piece.shared_block + piece.blocks)]
+            m.d.sync += [in_row.eq(Mux(row_ends, 0, behind)), first.eq(piece.last),
+                         expected.eq(piece.shared_block + piece.blocks + Mux(row_ends, gap, 0))]
         return m
 
 

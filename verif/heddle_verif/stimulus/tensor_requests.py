@@ -41,7 +41,7 @@ def walk_of(cfg, fields, request):
             restarts.append(0)
             continue
         images, channels = pixels and d == fields.rank - 1, pixels and d == 0
-        step, blocks = 1 if images or channels else fields.steps[d], fields.byte_strides[d] >> 4
+        step, blocks = 1 if channels else fields.steps[d], fields.byte_strides[d] >> 4
         position = restart = request.coordinates[d] + (offsets[d] if pixels else 0)
         left = restart_left = NEVER if images else fields.channels_per_pixel if channels else 0 if pixels else fields.box[d]
         if pixels and not images and not channels:
@@ -82,16 +82,16 @@ def rows_of(cfg, fields, request):
 def box_of(cfg, fields, request):
     """What setup makes of a legal request, without what it only hands on."""
     if fields.interleave == Interleave.NONE:
-        start, nbytes = request.coordinates[0] * fields.unit_bytes, fields.row_bytes
+        start, nbytes, pitch = request.coordinates[0] * fields.unit_bytes, fields.row_bytes, fields.row_pitch
         left = min(max(-start, 0), nbytes)
         end = min(max(fields.sizes[0] * fields.unit_bytes - start, 0), nbytes)
     else:
-        start, left, nbytes = 0, 0, fields.unit_bytes
-        end = nbytes
+        start, left = 0, 0
+        nbytes = pitch = end = fields.unit_bytes
     walk = walk_of(cfg, fields, request)
     for loop in walk["loop"]:
         loop["place"] = loop["place"] + (start >> 4) & (1 << cfg.axi_address_bits - 4) - 1
-    return {"walk": walk, "row_blocks": nbytes // 16, "left_blocks": left // 16,
+    return {"walk": walk, "row_blocks": nbytes // 16, "pitch_blocks": pitch // 16, "left_blocks": left // 16,
             "inside_end": -(-max(end, left) // 16), "missing_bytes": -end % 16,
             "shared_block": request.shared_address // 16, "bytes": fields.bytes, "swizzle": fields.swizzle.value, "format": fields.format,
             "fill": fields.fill, "store": int(request.store), "reduction": request.reduction}
@@ -192,7 +192,7 @@ def random_request(rng, cfg, fields, store=False, reductions=True):
         coordinates = [max(0, value) for value in coordinates]
     legal = [reduction for reduction, kinds in REDUCTION_FORMATS.items() if fields.format in kinds]
     reduction = legal[int(rng.integers(len(legal)))] if store and reductions and legal and rng.random() < 0.5 else Reduction.NONE
-    room = max(0, cfg.shared_bytes - fields.bytes) // 128
+    room = max(0, cfg.shared_bytes - fields.room) // 128
     return TensorRequest(coordinates=tuple(coordinates), shared_address=128 * int(rng.integers(0, room + 1)), mode=fields.mode,
                          offsets=offsets, store=store, reduction=reduction)
 
@@ -212,7 +212,7 @@ def legal_cases(rng, cfg, count, store=False, **options):
     cases = []
     while len(cases) < count:
         fields = random_fields(rng, cfg, **options)
-        if fields.bytes <= cfg.shared_bytes:
+        if fields.room <= cfg.shared_bytes:
             cases.append((fields, random_request(rng, cfg, fields, store=store)))
     return cases
 
