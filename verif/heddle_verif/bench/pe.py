@@ -155,6 +155,8 @@ async def steps(dut):
         bench.at(cycle, "factor_address", factor)
         bench.at(cycle + 1, "multiply__a_signed", a_signed)
         bench.at(cycle + 1, "multiply__wide", wide)
+        bench.at(cycle + 1, "multiply__first", 1)       # with the sparse engine: each half of the multipliers takes its own part
+        bench.at(cycle + 1, "multiply__second", 1)
         bench.at(cycle + 1 + depth, "odd_high", odd_high)
         bench.at(cycle + 4 + depth, "accumulate__scaled", scaled)
         bench.at(cycle + 1, "multiply__active", int(active))
