@@ -57,6 +57,7 @@ def box(rng):
                           address=16 * int(rng.integers(2048)), format=TensorFormat.U8, swizzle=Swizzle(int(rng.integers(4))))
     if fields.swizzle.value and columns > 16 << fields.swizzle.value:
         fields = replace(fields, swizzle=Swizzle.NONE)
+    fields = replace(fields, box=(columns, min(rows, 1024 // fields.row_pitch)))
     return fields, (16 * int(rng.integers(-1, 3)), int(rng.integers(-2, 18)))
 
 
