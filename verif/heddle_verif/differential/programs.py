@@ -39,13 +39,14 @@ def differing(found, expected):
     return f"{len(places)} bytes differ, first at " + ", ".join(f"{place:#x}" for place in places[:8])
 
 
-def compare_programs(cfg, seed, count, memory_bytes=MEMORY_BYTES):
+def compare_programs(cfg, seed, count, memory_bytes=MEMORY_BYTES, states=1):
+    """``count`` programs after each other; all of memory is compared after each, which every ``states``-th stores its state to."""
     rng = np.random.default_rng(seed)
     with (Device(cfg, "verilator", memory_bytes=memory_bytes, memory_settings=random_settings(rng), timeout_cycles=4_000_000) as device,
           Device(cfg, "golden", memory_bytes=memory_bytes) as golden):
         device.memory.bytes[:] = golden.memory.bytes[:] = rng.integers(0, 256, memory_bytes, np.uint8)
         for number in range(count):
-            text = random_program(rng, cfg, LENGTH, memory_bytes=memory_bytes)
+            text = random_program(rng, cfg, LENGTH, memory_bytes=memory_bytes, stores_state=(number + 1) % states == 0)
             device.run(text)
             golden.run(text)
             found, expected = device.memory.bytes, golden.memory.bytes

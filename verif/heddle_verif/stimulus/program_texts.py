@@ -13,7 +13,7 @@ from .random_programs import ExecutableGenerator
 __all__ = ["broken_program", "fill_program", "random_program", "state_program"]
 
 
-def random_program(rng, cfg, length, *, executable=True, memory_bytes=1 << 16):
+def random_program(rng, cfg, length, *, executable=True, memory_bytes=1 << 16, stores_state=True):
     """Text of a program of about ``length`` random instructions and an end with ``halt``.
 
     Parameters
@@ -27,9 +27,11 @@ def random_program(rng, cfg, length, *, executable=True, memory_bytes=1 << 16):
         no result depends on time, and the end stores all registers, uniform registers, predicates and shared memory.
     memory_bytes : int
         Global memory, of executable programs: their results take the last part of it.
+    stores_state : bool
+        False: the end of an executable program stores nothing. The next one shows what it left in registers and shared memory.
     """
     source = random.Random(int(rng.integers(1 << 62)))
-    generator = ExecutableGenerator(source, cfg, memory_bytes) if executable else ProgramGenerator(source, cfg)
+    generator = ExecutableGenerator(source, cfg, memory_bytes, stores_state) if executable else ProgramGenerator(source, cfg)
     return generator.program(length)
 
 

@@ -33,8 +33,9 @@ class ExecutableGenerator(StoreGroupTexts, OffsetTexts, ProgramGenerator):
     all of them would load and store the same places, in an order that depends on time.
     """
 
-    def __init__(self, source, cfg, memory_bytes):
+    def __init__(self, source, cfg, memory_bytes, stores_state=True):
         super().__init__(source, cfg)
+        self._stores_state = stores_state
         self.uniforms = list(range(32))
         self.record_bytes = 4 * (cfg.registers + UNIFORM_REGISTERS + PREDICATES + 1) // BANK_BYTES * BANK_BYTES + BANK_BYTES
         self.shared_results = memory_bytes - cfg.shared_bytes
@@ -96,10 +97,13 @@ class ExecutableGenerator(StoreGroupTexts, OffsetTexts, ProgramGenerator):
         return self.cfg.instruction_words - OTHER_RESULTS - len(self.stored) * 5 // 4 - BESIDE_ITEMS
 
     def epilogue(self):
-        """Store what a program can see. The last registers hold offsets and are stored before they are needed."""
+        """Store what a program can see, or nothing. The last registers hold offsets and are stored before they are needed."""
         text = self.text
         text("wait")
         self.races.wait()
+        if not self._stores_state:
+            text("halt")
+            return
         offset = self.cfg.registers - 1
         text(f"umov ur63, {self.data_bytes:#x}", "segment.global.b128.d1 ur0, ur63", "mov r255, %tid")
         self.times("r255", "r254", self.record_bytes // BANK_BYTES)
