@@ -48,7 +48,7 @@ class TensorSetup(Component):
     """Setup of tensor copies: checks every rule for a request and its descriptor and computes the box, one dimension per cycle [S1.4].
 
     The first broken rule, in the order of ``RULES`` and then of the dimensions, is reported at ``o_failure``. The request is then
-    dropped and no data are moved. A legal prefetch of more bytes than shared memory holds is dropped without an error.
+    dropped and no data are moved. A legal prefetch of a box that shared memory cannot hold is dropped without an error.
 
     Parameters
     ----------
