@@ -15,9 +15,9 @@ START_BITS = 37             # signed coordinates and sizes in bytes
 _RECIPROCAL_BITS = 11
 
 
-def element_shift(m, format, name="element_shift"):
+def element_shift(m, format):
     """log2 of the bytes of an element of ``format``; 0 for undefined formats; combinational."""
-    shift = Signal(2, name=name)
+    shift = Signal(2, name="element_shift")
     with m.Switch(format):
         for kind, nbytes in FORMAT_BYTES.items():
             with m.Case(kind):

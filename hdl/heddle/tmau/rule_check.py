@@ -1,6 +1,6 @@
 """Rule checks of tensor copies: the first rule of ``RULES`` that a request or its descriptor breaks [S1.4]."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib.wiring import Component, In, Out, Signature
 
 from ..isa.encoding import Swizzle
@@ -8,7 +8,6 @@ from ..isa.error_codes import ErrorCode
 from ..isa.tensor_descriptor import (
     FLOAT_FORMATS,
     MAX_RANK,
-    SWIZZLE_BYTES,
     Fill,
     Interleave,
     TensorFormat,
@@ -138,8 +137,8 @@ class RequestChecks(Component):
     *Ports*:
     request : In(tensor_request_layout())
         Request with its descriptor.
-    row_bytes : In(ROW_BITS)
-        Bytes of a row.
+    row_bytes, pitch_bytes : In(ROW_BITS)
+        Bytes of a row, and from row to row; a longer row does not fit the span of its swizzle.
     room : In(cfg.shared_address_bits + 1)
         Bytes of the box in shared memory, of the registered request; a value above the size of shared memory represents every larger one.
     unaligned : In(1)
@@ -163,8 +162,8 @@ class RequestChecks(Component):
     def __init__(self, cfg):
         self.cfg = cfg = TmauParameters.of(cfg)
         super().__init__({
-            "request": In(tensor_request_layout()), "row_bytes": In(ROW_BITS), "room": In(cfg.shared_address_bits + 1),
-            "unaligned": In(1), "keep": In(1), "o": Out(violation_layout), "failed": Out(1),
+            "request": In(tensor_request_layout()), "row_bytes": In(ROW_BITS), "pitch_bytes": In(ROW_BITS),
+            "room": In(cfg.shared_address_bits + 1), "unaligned": In(1), "keep": In(1), "o": Out(violation_layout), "failed": Out(1),
         })
 
     def elaborate(self, platform):
@@ -174,14 +173,10 @@ class RequestChecks(Component):
         interleaves = Interleave if self.cfg.tensor_interleave else (Interleave.NONE,)
         tile = descriptor.mode == TensorMode.TILE
         rank = Signal(4)
-        span = Signal(8)
-        m.d.comb += [
-            rank.eq(descriptor.rank_minus_one + 1),
-            span.eq(Array(SWIZZLE_BYTES)[descriptor.swizzle]),
-        ]
+        m.d.comb += rank.eq(descriptor.rank_minus_one + 1)
         sliced, wide_slices = descriptor.interleave != Interleave.NONE, descriptor.interleave == Interleave.B32
         uneven = self.row_bytes[:4].any()
-        wide = ~sliced & (descriptor.swizzle != Swizzle.NONE.value) & (self.row_bytes > span)
+        wide = self.row_bytes > self.pitch_bytes
         coordinate = request.coordinates[0]
         rules = [
             (ErrorCode.AXI_READ, request.descriptor_error, request.descriptor_address),

@@ -278,7 +278,7 @@ class TensorSetup(Component):
         m.d.comb += [getattr(dimension, name).eq(values[name]) for name in (
             "exists", "spatial", "coordinate", "lower", "upper", "offset", "extent", "left")]
         m.d.comb += [requests.request.eq(request), requests.request.descriptor.interleave.eq(self.i.payload.descriptor.interleave)]
-        m.d.comb += [requests.row_bytes.eq(row.row_bytes), requests.room.eq(nbytes.bytes),
+        m.d.comb += [requests.row_bytes.eq(row.row_bytes), requests.pitch_bytes.eq(row.pitch_bytes), requests.room.eq(nbytes.bytes),
                      requests.unaligned.eq(row.unaligned), requests.keep.eq(go & last)]
         self._first = first = Signal(violation_layout)
         m.d.comb += first.eq(Mux(dimensions.o.code < requests.o.code, dimensions.o, requests.o))
