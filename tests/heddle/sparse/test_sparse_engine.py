@@ -23,7 +23,7 @@ def test_engine(name, test_filter, simulator, seed):
               timeout_s=580)
 
 
-@bench_cases("samples|several_samples|first_sample_error", *CONFIGS)
+@bench_cases(r"\.(samples/|several_samples|first_sample_error)", *CONFIGS)
 def test_samples(name, test_filter, simulator, seed):
     cfg = load_config("tiny").replace(sparse=True, **CONFIGS[name])
     run_bench(SparseSystem(cfg), bench="heddle_verif.bench.sparse_samples", cfg=cfg, simulator=simulator, seed=seed,

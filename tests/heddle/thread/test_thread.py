@@ -13,6 +13,7 @@ from heddle.thread.shared_lsu import SharedLsu
 from heddle.thread.unit import ThreadUnit
 from heddle_sim.golden.thread import ThreadState, alu, compare, execute
 from heddle_sim.toolchain.cocotb_runner import run_bench
+from heddle_verif.variants.bench_cases import bench_cases
 
 MIDDLE = Config(name="middle", threads=16, dot=8, thread_slots=16, axi_data_bits=128, shared_memory_kib=8, factor_words=64,
                 instruction_words=64, axi_reads=8, axi_writes=4)
@@ -20,14 +21,17 @@ WIDE = Config(name="wide", threads=32, dot=16, thread_slots=8, axi_data_bits=512
               instruction_words=64, axi_address_bits=20, axi_reads=8, axi_writes=4)
 NARROW = Config(name="narrow", threads=8, dot=4, thread_slots=2, axi_data_bits=64, shared_memory_kib=4, factor_words=64,
                 instruction_words=64, axi_reads=8, axi_writes=4, thread_queue=2, shared_writes=1)
-UNITS = [pytest.param(load_config("tiny"), id="tiny", marks=pytest.mark.smoke),
-         pytest.param(NARROW, id="narrow", marks=pytest.mark.variant),
-         pytest.param(NARROW.replace(name="single", thread_slots=1, dot=8, factor_words=32), id="single",
-                      marks=pytest.mark.variant),
-         pytest.param(MIDDLE, id="middle", marks=pytest.mark.variant),
-         pytest.param(WIDE, id="wide", marks=pytest.mark.variant)]
-OUTPUT = load_config("tiny").replace(name="output", threads=16, sparse=False, thread_slots=4, thread_multipliers=4, output_stage=True)
-FAR = NARROW.replace(name="far", thread_slots=1, dot=8, factor_words=32, fetch_words=1, far_registers=True)
+CONFIGS = {
+    "tiny": load_config("tiny"),
+    "narrow": NARROW,
+    "single": NARROW.replace(name="single", thread_slots=1, dot=8, factor_words=32),
+    "middle": MIDDLE,
+    "wide": WIDE,
+    "far": NARROW.replace(name="far", thread_slots=1, dot=8, factor_words=32, fetch_words=1, far_registers=True),
+    "output": load_config("tiny").replace(name="output", threads=16, sparse=False, thread_slots=4, thread_multipliers=4, output_stage=True),
+}
+PART = ("profile=(all|banks|late|asked)|dependent|every_place|gather_cycles|shared_words|load_behind|gathered_places/access=(V4|V2|B32)|"
+        "errors|stores_in_flight|start_and_stop")
 
 
 @pytest.mark.smoke
@@ -36,17 +40,20 @@ def test_alu(simulator, seed):
     assert result["tests"] == 23
 
 
-@pytest.mark.parametrize("cfg", UNITS)
-def test_shared_lsu(cfg, simulator, seed):
+@pytest.mark.parametrize("name", [
+    pytest.param("tiny", marks=pytest.mark.smoke),
+    *(pytest.param(name, marks=pytest.mark.variant) for name in ("narrow", "single", "middle", "wide"))])
+def test_shared_lsu(name, simulator, seed):
+    cfg = CONFIGS[name]
     result = run_bench(SharedLsu(cfg), bench="heddle_verif.bench.shared_lsu", cfg=cfg, simulator=simulator, seed=seed)
     assert result["tests"] == 19
 
 
-@pytest.mark.parametrize("cfg", [*UNITS, pytest.param(FAR, id="far", marks=pytest.mark.variant),
-                                 pytest.param(OUTPUT, id="output", marks=pytest.mark.variant)])
-def test_unit(cfg, simulator, seed):
-    result = run_bench(ThreadUnit(cfg), bench="heddle_verif.bench.thread", cfg=cfg, simulator=simulator, seed=seed)
-    assert result["tests"] == 27
+@bench_cases(PART, *CONFIGS)
+def test_unit(name, test_filter, simulator, seed):
+    result = run_bench(ThreadUnit(CONFIGS[name]), bench="heddle_verif.bench.thread", cfg=CONFIGS[name], simulator=simulator, seed=seed,
+                       test_filter=test_filter)
+    assert result["tests"] == (21 if test_filter else 27)
 
 
 # -- the golden model -----------------------------------------------------------------------

@@ -142,7 +142,7 @@ def test_random_copies(cores, backend, seed):
 @pytest.mark.parametrize("cores", CONFIGS)
 def test_random_copies_long(cores, part, seed):
     rng = np.random.default_rng([seed, part])
-    for _ in range(20 if part else 6):
+    for _ in range(20 if part else 4):
         with make(cores, "verilator", rng) as device:
             for _ in range(20):
                 check(device, rng, int(rng.integers(1, 16)))
