@@ -19,7 +19,7 @@ from heddle_verif.differential.tensor_copies import DESCRIPTOR, MEMORY_BYTES, TE
 from heddle_verif.stimulus.tensor_requests import legal_cases
 
 CFG = load_config("tiny")
-INTEGERS = CFG.replace(name="integers", reduction_floats=False)
+INTEGERS = CFG.replace(name="integers", rnn=False, sparse=False, reduction_floats=False)
 CORES = CFG.replace(name="tiny_cores", cores=2)
 PAIRS = [(reduction, format) for reduction, formats in REDUCTION_FORMATS.items() for format in sorted(formats, key=lambda kind: kind.value)]
 

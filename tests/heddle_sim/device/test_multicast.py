@@ -21,7 +21,8 @@ DATA_BYTES = 1 << 16            # what is loaded; behind it descriptors and the 
 DESCRIPTORS, IMAGES = DATA_BYTES, 1 << 17
 TINY = load_config("tiny").replace(rnn=False, sparse=False)
 CONFIGS = {2: TINY.without_level2(name="tiny_multicast2", cores=2, multicast=True),
-           4: TINY.replace(name="tiny_multicast4", cores=4, multicast=True)}
+           4: TINY.replace(name="tiny_multicast4", cores=4, multicast=True, mm16=False, transpose=False, compiled_offsets=0,
+                           gather_offsets=False)}
 EACH = [2, pytest.param(4, marks=pytest.mark.nightly)]     # hardware of four cores takes a minute to build
 SHARED = CONFIGS[2].shared_bytes
 STORE_IMAGE = f"""
