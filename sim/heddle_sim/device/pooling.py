@@ -123,7 +123,7 @@ def depthwise_average(cfg: Config, problem: PoolProblem) -> ConvolvedAverage | N
     layer = CompiledConvolutionProblem(
         shape, _LAST, 0, Elements(1, problem.signed, True), problem.fill, bias=problem.requantise is None and problem.fill != 0,
         requantise=Requantise(factor, shift + left, spec.zero_point, minimum, maximum, dtype=spec.dtype))
-    found = expectations(cfg, layer)
+    found = expectations(cfg, layer, alike=True)
     method = fastest_method({name: found[name] for name in ("compiled", "depthwise")})
     if method is None:
         return None

@@ -29,7 +29,7 @@ from .problem import Operands
 
 __all__ = ["CompiledConvolutionKernel", "CompiledConvolutionProblem"]
 
-_SLABS, _TABLE = (0, 1), 6      # barriers
+_SLABS, _TABLE, _REST = (0, 1), 6, 7    # barriers
 _FIRST_STORES = 4                           # of a tile, for the thread unit to work on while other instructions are issued
 _BASES = 1                      # segment of the bases of the pixels of a tile
 _ADDRESSES = ("x", "next_x", "bases", "next_bases", "w", "first_y")     # that differ between cores by a distance
@@ -40,8 +40,8 @@ class CompiledConvolutionKernel(CompiledProducts):
     ``table`` of the kernel with the weights behind it, ``c`` the first plane of the result.
 
     Uniform predicates: up0 parity of the tile, up1 parity of the band, up2 scratch, up3 a tile waits to be stored, up4 half of the factor
-    registers, or weights are to be loaded, or the sums of streamed filters begin, up5 a tile waits to be sent. Thread predicate p1: columns
-    of the tile.
+    registers, or weights are to be loaded, or the sums of streamed filters begin, up5 a tile waits to be sent, up6 the rest of the first
+    band has not come. Thread predicate p1: columns of the tile.
     """
 
     def __init__(self, cfg: Config, problem: CompiledConvolutionProblem, whole: int = 0) -> None:
@@ -111,6 +111,9 @@ class CompiledConvolutionKernel(CompiledProducts):
         self._prologue()
         if self.halves:
             self._load_weights(False)
+        if self.has_rest:
+            self._copy_rest()
+        if self.halves:
             if self.early:
                 if self.cfg.cores > 1:
                     text("    usetp.le up2, {filters}, 1", "    @up2 bra no_others")
@@ -129,6 +132,8 @@ class CompiledConvolutionKernel(CompiledProducts):
         text.select(("up0", *["up4"] * self.halves), self._tile)
         if self.halves or self.together:
             self._load_next()
+        if self.has_rest:
+            text(f"    @up6 barrier.wait b{_REST}", "    usetp.ne up6, {x}, {x}")
         text("    usetp.gt up2, {tile_left}, 0", "    @up2 bra tile")
         if self.waits:
             self._copy_band_behind()
@@ -150,14 +155,44 @@ class CompiledConvolutionKernel(CompiledProducts):
         """Shared address of a place of bands."""
         return self.slab + parity * self.slab_bytes
 
-    def _copy_band(self, parity: bool) -> None:
-        """Copies of the next band of x and of its bases to a place."""
+    def _copy_band(self, parity: bool, rows: int | None = None) -> None:
+        """Copies of the next band of x, of ``rows`` of the result only, and of its bases to a place."""
         place, blocks = self._place_of(parity), self.base_count // 4
-        nbytes = self.plane_count * self._piece_bytes(self.rows) + BANK_BYTES * blocks
+        nbytes = self.plane_count * self._piece_bytes(rows or self.rows) + BANK_BYTES * blocks
         self.text(f"    umov {{slab_to}}, {place}", f"    umov {{bases_to}}, {place + self._pieces_bytes(self.rows)}",
                   f"    barrier.expect b{_SLABS[parity]}, {nbytes}",
                   f"    copy_rows.shared.global{self.swizzle} {{slab_to}}, {{next_x}}, {{x_blocks}}, b{_SLABS[parity]}",
                   f"    copy_block.shared.global {{bases_to}}, {{next_bases}}, {blocks}, b{_SLABS[parity]}")
+
+    @property
+    def has_rest(self) -> bool:
+        """Whether the first band comes in two parts: what its first tile needs, and the rest."""
+        return self.head_rows(self.rows, self.tile) < self.rows
+
+    @property
+    def _split(self) -> tuple[str, int, int]:
+        """Register of the length of a copy of x, and what it is for the first rows of the first band, and for all of it."""
+        head = self.head_rows(self.rows, self.tile)
+        if self.row_step > 1:           # a row each
+            return "x_count", head, self.rows
+        return "x_blocks", self._piece_bytes(head) // BANK_BYTES, self._piece_bytes(self.rows) // BANK_BYTES
+
+    def _copy_first_band(self) -> None:
+        """Copies of what the first tile needs of the first band, which is all of it without ``has_rest``."""
+        if self.has_rest:
+            length, first, _ = self._split
+            self.text(f"    umov {{{length}}}, {first}")
+        self._copy_band(False, self.head_rows(self.rows, self.tile))
+
+    def _copy_rest(self) -> None:
+        """Copy of the rest of the first band, behind those that the first tile waits for."""
+        (length, first, whole), nbytes = self._split, self._piece_bytes(self.head_rows(self.rows, self.tile))
+        self.text(f"    umov {{{length}}}, {whole - first}", f"    uadd {{slab_to}}, {{slab_to}}, {nbytes}",
+                  f"    uadd {{next_x}}, {{next_x}}, {nbytes * self.row_step}",
+                  f"    barrier.expect b{_REST}, {self.rest_bytes(self.rows, self.tile)}",
+                  f"    copy_rows.shared.global{self.swizzle} {{slab_to}}, {{next_x}}, {{x_blocks}}, b{_REST}",
+                  f"    usub {{next_x}}, {{next_x}}, {nbytes * self.row_step}", f"    umov {{{length}}}, {whole}",
+                  "    usetp.eq up6, {x}, {x}")
 
     def _prologue(self) -> None:
         text, cfg = self.text, self.cfg
@@ -169,7 +204,7 @@ class CompiledConvolutionKernel(CompiledProducts):
              f"    copy_block.shared.global {{bases_to}}, {{table}}, {self.table_bytes // BANK_BYTES}, b{_TABLE}")
         if not self.streamed:
             self._copy_first_chunks()
-        self._copy_band(False)
+        self._copy_first_band()
         text(*(f"    usetp.ne {predicate}, {{x}}, {{x}}" for predicate in ("up0", "up1", "up3", "up4", "up5")),
              f"    segment.shared.b8.d1 ur{LOCAL}, 0", f"    mov r{self.tid}, %tid", f"    shl r{self.base_place}, r{self.tid}, 2")
         write_scaled(text, self.weight_place, self.tid, 1, self.chunk_pitch, self.term)

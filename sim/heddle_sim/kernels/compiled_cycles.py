@@ -41,6 +41,7 @@ class CompiledCycles:
         self.store = kernel.output.cycles(tile)
         self.band_bytes = kernel.slab_bytes_of(rows, tile)
         self.band_copy = self.band_bytes / cfg.axi_bytes
+        self.rest_copy = kernel.rest_bytes(rows, tile) / cfg.axi_bytes      # of the first band, behind what the first tile needs
         chunks = -(-kernel.words // kernel.chunk_words)
         self.chunks, self.chunk_copy = chunks, cfg.threads * (min(kernel.words, kernel.chunk_words) * cfg.dot / cfg.axi_bytes + _ROW)
         self.weights_copy = cfg.threads * (kernel.words * cfg.dot / cfg.axi_bytes + chunks * _ROW)
@@ -49,9 +50,11 @@ class CompiledCycles:
         """From doorbell to done."""
         kernel, tables = self.kernel, self.kernel.table_bytes / self.kernel.cfg.axi_bytes
         loaded = max(kernel.words * (_LOAD + _BANK_LOAD / BANKS), self.weights_copy)
-        start = _START + _LATENCY + tables + self.band_copy + kernel.entries.resident * 4 / kernel.cfg.dot
+        start = _START + _LATENCY + tables + self.band_copy - self.rest_copy + kernel.entries.resident * 4 / kernel.cfg.dot
         if not kernel.streamed and not kernel.among:
             start += loaded
+        if self.rest_copy:          # copied when the weights have come
+            start += max(0, self.rest_copy + _LATENCY - self._tile(self.tile))
         return start + max(self.filter_tiles * self._filters(loaded), self._bus()) + self.store + _END
 
     def _bus(self) -> float:

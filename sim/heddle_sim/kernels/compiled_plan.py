@@ -38,6 +38,7 @@ _AREAS = (
     ((1, 2, MAX_SLICES // 2),),
 )
 _COPY = 600                 # cycles of the copy of some weights
+_LEAST_REST = 1024          # bytes of x behind the first tile
 _STREAMED = 6               # the first ``whole`` whose filters are streamed
 
 
@@ -92,59 +93,80 @@ class CompiledConvolutionPlan(Kernel):
         super().__init__(cfg, problem)
         self._whole = whole
         self._check_features(cfg)
-        shape, layout, threads = problem.geometry, problem.layout, cfg.threads
+        shape, layout = problem.geometry, problem.layout
         self.pixels = prod(shape.result)
+        self.filter_tiles = -(-problem.outputs // cfg.threads)
+        self._choose_planes()
+        self._choose_words()
+        self._choose_entries()
+        self._choose_factors()
+        self.output = OutputTile(cfg, shape, layout, problem.outputs, problem.bias or problem.zero_point != 0, problem.requantise,
+                                 problem.ka, self.parts)
+        self._place()
+
+    def _choose_planes(self) -> None:
+        """Planes of x with the channels of the group, and how its rows are copied."""
+        problem = self.problem
+        shape, layout = problem.geometry, problem.layout
         self.planes = Planes.of(layout, shape.images, shape.channels, shape.size, 1)
-        first, last = 0, shape.channels - 1
+        self.first_channel, last = 0, shape.channels - 1
         if problem.group is not None:
-            first, last = problem.group * shape.group_channels, (problem.group + 1) * shape.group_channels - 1
-        self.first_plane = first // self.planes.vector
+            self.first_channel, last = problem.group * shape.group_channels, (problem.group + 1) * shape.group_channels - 1
+        self.first_plane = self.first_channel // self.planes.vector
         self.plane_count = last // self.planes.vector - self.first_plane + 1
         # Rows that filters of one row leave out are not copied.
         skips = layout.channels_last and shape.filter[0] == 1 and shape.padding[0] == (0, 0) and self.planes.row_bytes % BANK_BYTES == 0
         self.row_step = shape.stride[0] if skips and self.planes.row_bytes % shape.stride[0] == 0 else 1
-        self.by_word = shape.group_channels % cfg.dot == 0 == first % cfg.dot and self.planes.vector % cfg.dot == 0
+
+    def _choose_words(self) -> None:
+        """Whether entries stand for words, the words of a filter, and whether these are streamed."""
+        cfg, shape, problem = self.cfg, self.problem.geometry, self.problem
+        self.by_word = shape.group_channels % cfg.dot == 0 == self.first_channel % cfg.dot and self.planes.vector % cfg.dot == 0
         if not self.by_word and not cfg.byte_entries:
-            raise UsageError(f"channels of a group must be a multiple of {cfg.dot} with layout {layout.name} on {cfg.name} (fetch_words "
-                             f"and threads must be at least dot for others), not {shape.group_channels}")
+            raise UsageError(f"channels of a group must be a multiple of {cfg.dot} with layout {problem.layout.name} on {cfg.name} "
+                             f"(fetch_words and threads must be at least dot for others), not {shape.group_channels}")
+        # Words of neighbouring pixels lie in different banks, so that copies pass between them.
+        self.swizzle = ".128B" if cfg.copy_swizzles and self.by_word else ""
         elements = shape.group_channels * shape.positions * problem.addends
         self.steps = -(-elements // cfg.dot)      # words that mm multiplies
         self.group_words = round_up(self.steps, max(BANK_BYTES // cfg.dot, 1))
         self.parts = min(problem.ka, shape.group) if problem.ka > 1 else 1          # groups of a tile of filters
-        granule = cfg.factor_words // TOKEN_GRANULES
         # Filters that the factor registers do not hold are streamed: words of a part, of which two have a place, and parts of a filter.
-        self.part_words, of_word = max(granule, MAX_SLICES), 1 if self.by_word else cfg.dot
+        granule = cfg.factor_words // TOKEN_GRANULES
+        self.part_words = max(granule, MAX_SLICES)
         self.stream_parts = -(-self.steps // self.part_words)
-        self.streamed = whole >= _STREAMED or self.group_words * self.parts + 2 * granule > cfg.factor_words
+        self.streamed = self._whole >= _STREAMED or self.group_words * self.parts + 2 * granule > cfg.factor_words
         if self.streamed:
             self._check_streamed(elements, 2 * granule)
             self.group_words = self.stream_parts * self.part_words
         self.words = self.group_words * self.parts
+        self.weight_pitch = self.words * cfg.dot
+
+    def _choose_entries(self) -> None:
+        """Entries of the list of offsets, which of them stay in the compiled-offset memory, and the words of an ``mm``."""
+        cfg, of_word = self.cfg, 1 if self.by_word else self.cfg.dot
         self.entry_count = round_up(self.group_words * of_word, BANK_BYTES // ENTRY_BYTES)
         # Words of an ``mm``, whose entries the memory holds, and its entries.
         self.slices = min(MAX_SLICES, cfg.compiled_offsets // of_word)
         self.mm_entries = self.slices * of_word
+        self.chunk_steps = [min(self.slices, self.steps - start) for start in range(0, self.steps, self.slices)]
         self.entries = OffsetWindow(cfg, self.entry_count, self.mm_entries)
         if self.streamed and self.entries.window:
             self.entries = OffsetWindow(cfg, self.part_words * of_word, self.mm_entries, none_stay=True)
-        check_masks(shape)
-        # Places of the bases of pixels, in granules of their own.
+        check_masks(self.problem.geometry)
+
+    def _choose_factors(self) -> None:
+        """Factor registers: places of the bases of pixels, and of weights."""
+        cfg, granule = self.cfg, self.cfg.factor_words // TOKEN_GRANULES
+        # Bases in granules of their own.
         self.offsets = [FIRST_FACTOR_REGISTER + (cfg.factor_words - parity * granule) * cfg.numbers_per_word - 1 for parity in range(2)]
         self.zeros = [number - 1 for number in self.offsets]        # where refills find 0, beside the bases of the same tile
-        # Words of neighbouring pixels lie in different banks, so that copies pass between them.
-        self.swizzle = ".128B" if cfg.copy_swizzles and self.by_word else ""
-        self.filter_tiles = -(-problem.outputs // threads)
-        self.chunk_steps = [min(self.slices, self.steps - start) for start in range(0, self.steps, self.slices)]
-        self.weight_pitch = self.words * cfg.dot
         # Two halves of the factor registers, each of whole granules, where threads load four registers at once.
         self.half_words = (TOKEN_GRANULES // 2 - 1) * granule
-        aligned = self.half_words * cfg.numbers_per_word % 4 == 0
-        self.halves = not self.streamed and aligned and whole < 2 and self.filter_tiles > 1 and self.words <= self.half_words
+        aligned, several = self.half_words * cfg.numbers_per_word % 4 == 0, self.filter_tiles > 1
+        self.halves = not self.streamed and aligned and self._whole < 2 and several and self.words <= self.half_words
         # The first tile of some filters loads their weights, each in front of its ``mm``; else all are loaded in front of it.
-        self.among = not self.streamed and not self.halves and whole < 4 and self.filter_tiles > 1
-        self.output = OutputTile(cfg, shape, layout, problem.outputs, problem.bias or problem.zero_point != 0, problem.requantise,
-                                 problem.ka, self.parts)
-        self._place()
+        self.among = not self.streamed and not self.halves and self._whole < 4 and several
 
     @classmethod
     def cuts(cls, cfg: Config, problem: CompiledConvolutionProblem) -> Iterator[Self]:
@@ -296,6 +318,18 @@ class CompiledConvolutionPlan(Kernel):
             return rows * self.planes.row_bytes
         inputs = (rows - 1) * shape.stride[0] + shape.reach[0] + 1
         return round_up(inputs * self.planes.row_bytes + BANK_BYTES - 1, BANK_BYTES)
+
+    def head_rows(self, rows: int, tile: int) -> int:
+        """Rows of the result whose pixels of x the first tile needs: of the first band they are copied first, where the others are worth a
+        copy of their own. All ``rows`` where they are not, or where x has several planes."""
+        first = -(-tile // prod(self.problem.geometry.result[1:]))
+        if self.plane_count > 1 or first >= rows or self._piece_bytes(rows) - self._piece_bytes(first) < _LEAST_REST:
+            return rows
+        return first
+
+    def rest_bytes(self, rows: int, tile: int) -> int:
+        """Of x behind ``head_rows`` of a band."""
+        return self._piece_bytes(rows) - self._piece_bytes(self.head_rows(rows, tile))
 
     def slab_bytes_of(self, rows: int, tile: int) -> int:
         return self._pieces_bytes(rows) + round_up(4 * self._base_count(rows, tile), ROW_BYTES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import NamedTuple
 
 from heddle.config import Config
@@ -30,10 +31,11 @@ class Expectation(NamedTuple):
     why_not: str = ""
 
 
-def expectations(cfg: Config, layer: CompiledConvolutionProblem) -> dict[str, Expectation]:
-    """Of each method by name, for a whole convolution: all images and groups of the geometry of ``layer``."""
-    found = {}
-    for name, method in (("compiled", _compiled), ("depthwise", _depthwise), ("gather", _gathered), ("im2col", _im2col)):
+def expectations(cfg: Config, layer: CompiledConvolutionProblem, alike: bool = False) -> dict[str, Expectation]:
+    """Of each method by name, for a whole convolution: all images and groups of the geometry of ``layer``; ``alike``: all weights of a
+    filter are equal."""
+    found, depthwise = {}, partial(_depthwise, alike=alike)
+    for name, method in (("compiled", _compiled), ("depthwise", depthwise), ("gather", _gathered), ("im2col", _im2col)):
         try:
             found[name] = method(cfg, layer)
         except UsageError as error:
@@ -64,11 +66,12 @@ def _check_output(layer: CompiledConvolutionProblem, method: str) -> None:
         raise UsageError(no_output_stage(method))
 
 
-def _depthwise(cfg: Config, layer: CompiledConvolutionProblem) -> Expectation:
+def _depthwise(cfg: Config, layer: CompiledConvolutionProblem, alike: bool) -> Expectation:
     if layer.addends > 1:
         raise UsageError("w must have 8 bits without its zero point for method \"depthwise\"")
     images = layer.geometry.images
-    problem = DepthwiseProblem(layer.geometry, layer.layout, layer.elements, layer.zero_point, layer.bias, requantise=layer.requantise)
+    problem = DepthwiseProblem(layer.geometry, layer.layout, layer.elements, layer.zero_point, layer.bias, alike,
+                               layer.requantise)
     return Expectation(images * DepthwiseKernel.estimate(cfg, problem), images * len(DepthwiseKernel(cfg, problem).turns), problem)
 
 

@@ -19,7 +19,7 @@ from ..compiled.layout import ImageLayout
 from ..golden.requantise import MAX_MULTIPLIER, Requantise
 from ..isa.features import lacking
 from ..sparse.compressed import Compressed
-from ..sparse.job import most_weights, package_bytes, panel_record, rows_package, scale_table, weight_rows
+from ..sparse.job import depthwise_bytes, most_weights, panel_record, rows_package, scale_table, weight_rows
 from .kernel import Kernel
 from .parts.fitting import Region, Unfit, check_regions, check_tensors
 from .parts.sparse_schedule import Block
@@ -41,7 +41,8 @@ _START, _ROW_COPY, _WAITS = 600, 1.25, 1.1
 class DepthwiseProblem(Problem):
     """Convolution of one image with one filter for each channel: y of x minus ``zero_point`` and of w, of 8 bits.
 
-    ``geometry``: of all images. ``bias``: each filter has one. Without ``requantise`` y is int32.
+    ``geometry``: of all images. ``bias``: each filter has one. ``alike``: all weights of a filter are equal, as of an average, so that it
+    may have more of them than the PEs hold. Without ``requantise`` y is int32.
     """
 
     geometry: Geometry
@@ -49,6 +50,7 @@ class DepthwiseProblem(Problem):
     elements: Elements = Elements()
     zero_point: int = 0
     bias: bool = False
+    alike: bool = False
     requantise: Requantise | None = None
 
     @property
@@ -110,7 +112,8 @@ class DepthwisePlan(Kernel):
                  (shape.group == shape.channels == shape.outputs,
                   f"group must be the {shape.channels} channels and {shape.outputs} outputs, not {shape.group},"),
                  (shape.channels % BANK_BYTES == 0, f"channels must be a multiple of {BANK_BYTES}, not {shape.channels},"),
-                 (shape.positions <= most, f"filters must have at most {most} positions, not {shape.positions},"),
+                 (problem.alike or shape.positions <= most,
+                  f"filters must have at most {most} positions, or the same weight at all of them, not {shape.positions},"),
                  (problem.layout.channels_last, f"layout must have channels last, not {problem.layout.name},"),
                  (problem.requantise is not None or not problem.zero_point, f"x_zero_point must be 0 without requantise, not "
                   f"{problem.zero_point},"),
@@ -129,7 +132,8 @@ class DepthwisePlan(Kernel):
     def _place(self) -> None:
         """Shared memory: records of jobs, weights with scales and zero points, packages, results, chunks of the image."""
         cfg, rows = self.cfg, self.rows * self.inner_result
-        self.weight_rows = int(weight_rows(cfg, self.shape.positions)[-1]) + 1
+        self.weights = min(self.shape.positions, most_weights(cfg))         # the engine begins again with the first one behind these
+        self.weight_rows = int(weight_rows(cfg, self.weights)[-1]) + 1
         self.constant_rows = self.weight_rows + SCALE_ROWS * self.scaled + 1
         panel, whole = self.panel_rows(self.rows) - 1, Round(0, 0, 0, self.rows)
         self.chunk_rows = max(_CHUNK_ROWS, -(-panel // _CHUNKS))
@@ -276,7 +280,7 @@ class DepthwisePlan(Kernel):
             return np.pad(columns, (0, self.width - len(columns)))
 
         rows = np.zeros((self.constant_rows, self.width), np.uint8)
-        for row, values in zip(weight_rows(self.cfg, weights.shape[1]), weights.T):
+        for row, values in zip(weight_rows(self.cfg, self.weights), weights.T):
             rows[row] = spread(values).view(np.uint8)
         spec = self.problem.requantise
         if spec is not None:
@@ -307,9 +311,7 @@ class DepthwisePlan(Kernel):
 
     def package_bytes(self, rows: int) -> int:
         """Of a block of some pixels of the result."""
-        none = np.zeros(0, np.int8)
-        pointers = np.arange(rows + 1, dtype=np.int32) * self.shape.positions
-        return package_bytes(Compressed(pointers, none, none, (rows, 0)), 0, rows, False)
+        return depthwise_bytes(rows, rows * self.shape.positions)
 
     def valid(self, strip: int, part: Round) -> int:
         """Pixels of the result of a strip in a round: the last strip has fewer rows than others."""

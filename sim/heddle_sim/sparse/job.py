@@ -27,8 +27,8 @@ from numpy.typing import ArrayLike
 from ..isa.records import record_bytes
 from .compressed import Compressed
 
-__all__ = ["ALIGNED_ELEMENTS", "job_record", "most_weights", "package_bytes", "panel_record", "rows_package", "samples_bytes",
-           "samples_package", "scale_table", "weight_rows"]
+__all__ = ["ALIGNED_ELEMENTS", "depthwise_bytes", "job_record", "most_weights", "package_bytes", "panel_record", "rows_package",
+           "samples_bytes", "samples_package", "scale_table", "weight_rows"]
 
 ALIGNED_ELEMENTS = 16       # elements whose values fill a word of shared memory: a package begins at a multiple of them
 
@@ -88,9 +88,14 @@ def _parts(a: Compressed, first: int, rows: int, valued: bool = True) -> tuple[i
     return start, stop, [_whole((rows + 1) * POINTER_BYTES), _whole((stop - start) * INDEX_BYTES), _whole((stop - start) * width)]
 
 
-def package_bytes(a: Compressed, first: int, rows: int, valued: bool = True) -> int:
-    """Bytes of ``rows_package``; not ``valued``: of depthwise rows."""
-    return JOB_BYTES + sum(_parts(a, first, rows, valued)[2])
+def package_bytes(a: Compressed, first: int, rows: int) -> int:
+    """Bytes of ``rows_package``."""
+    return JOB_BYTES + sum(_parts(a, first, rows)[2])
+
+
+def depthwise_bytes(rows: int, elements: int) -> int:
+    """Bytes of a ``rows_package`` of depthwise rows that have so many elements together."""
+    return JOB_BYTES + _whole((rows + 1) * POINTER_BYTES) + _whole(elements * INDEX_BYTES)
 
 
 def rows_package(a: Compressed, first: int, rows: int, address: int, output: int, panel_rows: int, **flags: int) -> np.ndarray:

@@ -159,7 +159,7 @@ def test_averages_as_convolutions(dtype, spec, cfg, family):
     """The same bytes as of the golden model, which divides: odd and even counts, padding that counts, every layout."""
     rng, taken = np.random.default_rng(30), []
     with Device(cfg, "golden", memory_bytes=MEMORY_BYTES) as device:
-        for kernel, stride, pad in (((2, 2), 2, 0), ((3, 3), 1, 1), ((1, 2), 1, 0), ((1, 1), 2, 0), ((4, 3), 2, 1)):
+        for kernel, stride, pad in (((2, 2), 2, 0), ((3, 3), 1, 1), ((1, 2), 1, 0), ((1, 1), 2, 0), ((4, 3), 2, 1), ((9, 8), 1, 0)):
             taken += [compare_uniform(device, rng, kernel, stride, pad=pad, spec=spec, dtype=dtype)[0]]
         for layout in LAYOUTS:
             taken += [compare_uniform(device, rng, (2, 2), 2, layout, channels=19, images=2, spec=spec, dtype=dtype)[0]]
@@ -173,7 +173,10 @@ def test_the_faster_way_is_taken():
     for cfg, family in ((load_config("base"), DepthwiseKernel), (PLAIN, CompiledConvolutionKernel)):
         with Device(cfg, "golden", memory_bytes=MEMORY_BYTES) as device:
             assert compare_uniform(device, rng, (3, 3), 1)[0] is family
-            assert compare_uniform(device, rng, (8, 8), 1, size=(8, 8), channels=64)[0] is PoolKernel
+            # Only the sparse engine has windows of any size: their weights are all the same.
+            wanted = DepthwiseKernel if family is DepthwiseKernel else PoolKernel
+            for kernel, channels in (((8, 8), 64), ((25, 5), 48), ((7, 7), 256)):
+                assert compare_uniform(device, rng, kernel, 1, size=kernel, channels=channels, images=2)[0] is wanted
             for include, wanted in ((False, PoolKernel), (True, family)):
                 with executed_kernels() as kernels:
                     device.average_pool(np.zeros((1, 9, 9, 32), np.int8), 3, pads=1, layout="NHWC", count_include_pad=include)
@@ -233,6 +236,8 @@ def test_the_faster_way_on_the_hardware(hardware):
         x = np.zeros((1, 16, 16, 32), np.int8)
         alone = PoolKernel(hardware.cfg, pool_problem("average", x, ImageLayout("NHWC"), requantise=spec, **window))
         assert cycles < 0.6 * alone.bound()
+        kernel, cycles = compare_uniform(hardware, rng, (25, 5), 1, size=(25, 5), channels=64, spec=spec)
+        assert kernel is DepthwiseKernel and cycles < 1500
 
 
 def test_bound_is_below_the_cycles(hardware):

@@ -154,7 +154,7 @@ def test_when_it_is_taken():
     ({}, 16, {"group": 8}, "group must be the 16 channels and 16 outputs, not 8, for method \"depthwise\""),
     ({}, 16, {"bias": np.zeros(16, np.int32)}, "bias must be None without requantise for method \"depthwise\""),
     ({}, 16, {"x_zero_point": 3}, "x_zero_point must be 0 without requantise, not 3, for method \"depthwise\""),
-    ({}, 16, {"window": (5, 4)}, "filters must have at most 16 positions, not 20, for method \"depthwise\""),
+    ({}, 16, {"window": (5, 4)}, "filters must have at most 16 positions, or the same weight at all of them, not 20, for method"),
     ({}, 16, {"w_zero_point": 1}, "w minus w_zero_point must fit int8 or uint8 for method \"depthwise\""),
     ({}, 16, {"requantise": Requantise(1, 1)}, "multiplier / 2**shift must be below 1/4 for method \"depthwise\", not"),
 ])
@@ -164,7 +164,7 @@ def test_refusals(changes, channels, options, message):
     layout = options.pop("layout", "NHWC")
     x = np.ones((1, 6, 6, channels) if layout == "NHWC" else (1, channels, 6, 6), np.int8)
     w = np.ones((channels, channels // group, *window), np.int8)
-    w[0] = -128
+    w[:, :, 0] = -128
     with Device(load_config("tiny").replace(**changes), "golden", memory_bytes=1 << 16) as device, \
             pytest.raises(ValueError) as refusal:
         device.conv(x, w, group=group, layout=layout, method="depthwise", **options)
