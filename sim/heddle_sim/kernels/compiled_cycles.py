@@ -30,9 +30,10 @@ _SAMPLE = 64                        # pixels whose gathers are counted
 
 
 class CompiledCycles:
-    """Expected cycles of a plan with bands of ``rows`` rows and tiles of ``tile`` pixels. ``gather``: cycles of a step."""
+    """Expected cycles of a plan with bands of ``rows`` rows and tiles of ``tile`` pixels. ``gather``: cycles of a step; ``split``: what the
+    first tile does not need of the first band is copied later."""
 
-    def __init__(self, kernel: CompiledConvolutionPlan, rows: int, tile: int, gather: float = 1) -> None:
+    def __init__(self, kernel: CompiledConvolutionPlan, rows: int, tile: int, gather: float = 1, split: bool = True) -> None:
         self.kernel, self.rows, self.tile, self.gather = kernel, rows, tile, gather
         shape, cfg = kernel.problem.geometry, kernel.cfg
         shares = kernel.shares_of(-(-shape.result[0] // rows))      # the core with the most to do
@@ -41,7 +42,7 @@ class CompiledCycles:
         self.store = kernel.output.cycles(tile)
         self.band_bytes = kernel.slab_bytes_of(rows, tile)
         self.band_copy = self.band_bytes / cfg.axi_bytes
-        self.rest_copy = kernel.rest_bytes(rows, tile) / cfg.axi_bytes      # of the first band, behind what the first tile needs
+        self.rest_copy = kernel.rest_bytes(rows, tile) / cfg.axi_bytes if split else 0
         chunks = -(-kernel.words // kernel.chunk_words)
         self.chunks, self.chunk_copy = chunks, cfg.threads * (min(kernel.words, kernel.chunk_words) * cfg.dot / cfg.axi_bytes + _ROW)
         self.weights_copy = cfg.threads * (kernel.words * cfg.dot / cfg.axi_bytes + chunks * _ROW)
