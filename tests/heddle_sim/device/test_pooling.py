@@ -228,15 +228,16 @@ def test_on_the_hardware(hardware):
 
 
 def test_the_faster_way_on_the_hardware(hardware):
-    """The convolution takes less than 0.6 of the cycles that the thread unit would need at least."""
+    """The convolution takes a part of the cycles that the thread unit would need at least."""
     rng = np.random.default_rng(32)
-    for size, window, channels in (((16, 16), {"kernel": (2, 2), "strides": 2}, 32), ((9, 7), {"kernel": (9, 7), "strides": 1}, 64)):
+    for size, window, channels, part in (((16, 16), {"kernel": (2, 2), "strides": 2}, 32, 0.6),
+                                         ((9, 7), {"kernel": (9, 7), "strides": 1}, 64, 0.8)):
         for spec in (None, Requantise(3 << 28, 30, -7)):
             kernel, cycles = compare_uniform(hardware, rng, window["kernel"], window["strides"], size=size, channels=channels, spec=spec)
             assert kernel is DepthwiseKernel
             x = np.zeros((1, *size, channels), np.int8)
             alone = PoolKernel(hardware.cfg, pool_problem("average", x, ImageLayout("NHWC"), requantise=spec, **window))
-            assert cycles < 0.6 * alone.bound()
+            assert cycles < part * alone.bound()
 
 
 def test_bound_is_below_the_cycles(hardware):
