@@ -14,7 +14,7 @@ from heddle_verif.differential.programs import compare_programs
 QUICK = ("tiny", "base", "small", "resident64", "recurrent64")      # the others take minutes to build
 MEMORY_BYTES = 1 << 20
 PROGRAMS = 20
-STATES = {"base": 5, "large": 5, "quad": 2}     # which one of so many programs stores the state; of several cores each runs some
+STATES = {"base": 5, "large": 10, "quad": 5}     # which one of so many programs stores the state; of several cores each runs some
 
 
 @pytest.fixture(scope="module", params=[pytest.param(name, marks=[] if name in QUICK else pytest.mark.nightly) for name in preset_names()])
@@ -72,6 +72,29 @@ def check_copies(device, rng):
     assert np.array_equal(stored, expected)
 
 
+def check_multicast(device, rng):
+    """Core 0 loads for all cores, each of which stores what it got."""
+    blocks, results = 64, 1 << 16
+    data = random_integers(rng, (16 * blocks,), np.uint8)
+    device.write(0, data)
+    device.run(f"""
+        umov ur1, %core
+        umov ur2, 0
+        umov ur3, {(1 << device.cfg.cores) - 1}
+        barrier.expect b0, {data.size}
+        usetp.eq up0, ur1, 0
+        @up0 copy_block.shared.global.multicast ur2, ur2, {blocks}, ur3, b0
+        barrier.wait b0
+        ushl ur1, ur1, {data.size.bit_length() - 1}
+        uadd ur1, ur1, {results}
+        copy_block.global.shared ur1, ur2, {blocks}
+        wait
+        halt
+    """)
+    found = device.read(results, (device.cfg.cores, data.size), np.uint8)
+    assert np.array_equal(found, np.tile(data, (device.cfg.cores, 1)))
+
+
 def check_layer(hardware, golden, rng):
     """An LSTM of two sequences of different lengths: bits of the functional simulator."""
     hidden, inputs, steps = 6, 5, 3     # the weights fit the factor registers of every preset
@@ -98,6 +121,8 @@ def test_smoke(preset):
     rng = np.random.default_rng(25)
     check_products(hardware, rng)
     check_copies(hardware, rng)
+    if hardware.cfg.multicast:
+        check_multicast(hardware, rng)
     if hardware.cfg.rnn:
         check_layer(hardware, golden, rng)
     if hardware.cfg.sparse:
