@@ -35,7 +35,8 @@ def depthwise_convolution(device: Host, x: np.ndarray | DeviceArray, w: np.ndarr
     y is int32, or of the type of ``requantise``. ``keep``: y stays in global memory.
     """
     elements = Elements(1, x.dtype.kind == "i", w.dtype.kind == "i")
-    alike = bool((w == w.reshape(len(w), -1)[:, 0].reshape(-1, *[1] * (w.ndim - 1))).all())
+    weights = w.reshape(len(w), -1)
+    alike = bool((weights == weights[:, :1]).all())
     problem = DepthwiseProblem(geometry, layout, elements, zero_point, bias is not None, alike, requantise)
     kernel = cast(DepthwiseKernel, plan(device.cfg, problem))
     memory, dtype = device.memory, np.dtype(np.int32 if requantise is None else requantise.dtype)

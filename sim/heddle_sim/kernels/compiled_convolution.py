@@ -110,10 +110,6 @@ class CompiledConvolutionKernel(CompiledProducts):
             begin_share(text, self.cfg.cores, [self._arguments(share) for share in self.shares], _ADDRESSES, "finished")
         self._prologue()
         if self.halves:
-            self._load_weights(False)
-        if self.has_rest:
-            self._copy_rest()
-        if self.halves:
             if self.early:
                 if self.cfg.cores > 1:
                     text("    usetp.le up2, {filters}, 1", "    @up2 bra no_others")
@@ -155,10 +151,10 @@ class CompiledConvolutionKernel(CompiledProducts):
         """Shared address of a place of bands."""
         return self.slab + parity * self.slab_bytes
 
-    def _copy_band(self, parity: bool, rows: int | None = None) -> None:
-        """Copies of the next band of x, of ``rows`` of the result only, and of its bases to a place."""
+    def _copy_band(self, parity: bool, rows: int) -> None:
+        """Copies of the next band of x, as far as its first ``rows`` of the result need it, and of its bases to a place."""
         place, blocks = self._place_of(parity), self.base_count // 4
-        nbytes = self.plane_count * self._piece_bytes(rows or self.rows) + BANK_BYTES * blocks
+        nbytes = self.plane_count * self._piece_bytes(rows) + BANK_BYTES * blocks
         self.text(f"    umov {{slab_to}}, {place}", f"    umov {{bases_to}}, {place + self._pieces_bytes(self.rows)}",
                   f"    barrier.expect b{_SLABS[parity]}, {nbytes}",
                   f"    copy_rows.shared.global{self.swizzle} {{slab_to}}, {{next_x}}, {{x_blocks}}, b{_SLABS[parity]}",
@@ -167,26 +163,25 @@ class CompiledConvolutionKernel(CompiledProducts):
     @property
     def has_rest(self) -> bool:
         """Whether the first band comes in two parts: what its first tile needs, and the rest."""
-        return self.head_rows(self.rows, self.tile) < self.rows
+        return self.head < self.rows
 
     @property
     def _split(self) -> tuple[str, int, int]:
         """Register of the length of a copy of x, and what it is for the first rows of the first band, and for all of it."""
-        head = self.head_rows(self.rows, self.tile)
         if self.row_step > 1:           # a row each
-            return "x_count", head, self.rows
-        return "x_blocks", self._piece_bytes(head) // BANK_BYTES, self._piece_bytes(self.rows) // BANK_BYTES
+            return "x_count", self.head, self.rows
+        return "x_blocks", self._piece_bytes(self.head) // BANK_BYTES, self._piece_bytes(self.rows) // BANK_BYTES
 
     def _copy_first_band(self) -> None:
         """Copies of what the first tile needs of the first band, which is all of it without ``has_rest``."""
         if self.has_rest:
             length, first, _ = self._split
             self.text(f"    umov {{{length}}}, {first}")
-        self._copy_band(False, self.head_rows(self.rows, self.tile))
+        self._copy_band(False, self.head)
 
     def _copy_rest(self) -> None:
         """Copy of the rest of the first band, behind those that the first tile waits for."""
-        (length, first, whole), nbytes = self._split, self._piece_bytes(self.head_rows(self.rows, self.tile))
+        (length, first, whole), nbytes = self._split, self._piece_bytes(self.head)
         self.text(f"    umov {{{length}}}, {whole - first}", f"    uadd {{slab_to}}, {{slab_to}}, {nbytes}",
                   f"    uadd {{next_x}}, {{next_x}}, {nbytes * self.row_step}",
                   f"    barrier.expect b{_REST}, {self.rest_bytes(self.rows, self.tile)}",
@@ -215,6 +210,10 @@ class CompiledConvolutionKernel(CompiledProducts):
         text(*self.entries.lines(0, self.entries.resident, f"ur{LOCAL}:rf{self.offsets[0]}", self.table + ROW_BYTES))
         if self.entries.window:
             text(*(f"    mov r{number}, 0" for number in self.zeros))
+        if self.halves:
+            self._load_weights(False)
+        if self.has_rest:
+            self._copy_rest()
 
     # -- tiles ------------------------------------------------------------------------------
 
@@ -314,14 +313,14 @@ class CompiledConvolutionKernel(CompiledProducts):
         text, done = self.text, self.text.label("copied")
         text("    usetp.eq up2, {first_tile}, 0", f"    @up2 bra {done}", "    umov {first_tile}, 0")
         self._advance_band(done)
-        text.select(("up1",), lambda parity: self._copy_band(not parity))
+        text.select(("up1",), lambda parity: self._copy_band(not parity, self.rows))
         text(f"{done}:")
 
     def _copy_band_behind(self) -> None:
         """Behind the last tile of a band, in the only place: when ``mm`` has left it."""
         self._advance_band("waited")
         self.text("    wait.matrix")
-        self._copy_band(False)
+        self._copy_band(False, self.rows)
         self.text("waited:")
 
     def _advance_band(self, done: str) -> None:

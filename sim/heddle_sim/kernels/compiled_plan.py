@@ -104,6 +104,11 @@ class CompiledConvolutionPlan(Kernel):
                                  problem.ka, self.parts)
         self._place()
 
+    @property
+    def granule(self) -> int:
+        """Factor words that the scoreboard tells apart from others."""
+        return self.cfg.factor_words // TOKEN_GRANULES
+
     def _choose_planes(self) -> None:
         """Planes of x with the channels of the group, and how its rows are copied."""
         problem = self.problem
@@ -132,7 +137,7 @@ class CompiledConvolutionPlan(Kernel):
         self.group_words = round_up(self.steps, max(BANK_BYTES // cfg.dot, 1))
         self.parts = min(problem.ka, shape.group) if problem.ka > 1 else 1          # groups of a tile of filters
         # Filters that the factor registers do not hold are streamed: words of a part, of which two have a place, and parts of a filter.
-        granule = cfg.factor_words // TOKEN_GRANULES
+        granule = self.granule
         self.part_words = max(granule, MAX_SLICES)
         self.stream_parts = -(-self.steps // self.part_words)
         self.streamed = self._whole >= _STREAMED or self.group_words * self.parts + 2 * granule > cfg.factor_words
@@ -157,7 +162,7 @@ class CompiledConvolutionPlan(Kernel):
 
     def _choose_factors(self) -> None:
         """Factor registers: places of the bases of pixels, and of weights."""
-        cfg, granule = self.cfg, self.cfg.factor_words // TOKEN_GRANULES
+        cfg, granule = self.cfg, self.granule
         # Bases in granules of their own.
         self.offsets = [FIRST_FACTOR_REGISTER + (cfg.factor_words - parity * granule) * cfg.numbers_per_word - 1 for parity in range(2)]
         self.zeros = [number - 1 for number in self.offsets]        # where refills find 0, beside the bases of the same tile
@@ -254,7 +259,7 @@ class CompiledConvolutionPlan(Kernel):
         # Slots that streamed filters use: the chunks of two parts fill them some times.
         self.stream_slots = max(2, min(slots, self.part_words // chunk))
         # Chunks of weights that are loaded together.
-        self.together = max(cfg.factor_words // TOKEN_GRANULES // chunk, 1) if self.among else 0
+        self.together = max(self.granule // chunk, 1) if self.among else 0
         self.chunk_pitch = chunk * cfg.dot + BANK_BYTES
         self.slot_bytes = cfg.threads * self.chunk_pitch
         # First the padding: a row, which no swizzle leaves. Then entries, places of the lanes, and their biases and multipliers.
@@ -270,6 +275,7 @@ class CompiledConvolutionPlan(Kernel):
         self.tile = min(tiles, key=lambda tile: self._cycles(rows, tile))
         self.rows = self._fastest_rows(self.tile)
         self.bands = -(-shape.result[0] // self.rows)
+        self.head = self.head_rows(self.rows, self.tile)
         self.waits = places == 1 < self.bands           # a band is copied when ``mm`` has left the one before
         self.slab_bytes, self.base_count = self.slab_bytes_of(self.rows, self.tile), self._base_count(self.rows, self.tile)
         self.band_pixels = self.rows * prod(shape.result[1:])

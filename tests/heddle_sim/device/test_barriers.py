@@ -7,10 +7,9 @@ from heddle.isa.error_codes import ErrorCode
 from heddle.isa.tensor_descriptor import TensorFormat
 from heddle_sim.device import Device, DeviceError
 from heddle_sim.golden.tensor_fields import TensorFields
+from heddle_verif.variants.shared_devices import TWO_CORES
 
 CFG = load_config("tiny")
-# Without a cache, which would answer sooner; the device of test_multicast.py.
-TWO = CFG.without_level2(name="tiny_multicast2", rnn=False, sparse=False, cores=2, multicast=True)
 MEMORY_BYTES = 1 << 17
 DESCRIPTOR, TARGET, BOX = 0x1_0000, 0x8000, 1024
 FIELDS = TensorFields(sizes=(64, 64), strides=(64,), box=(64, 16), element_strides=(1, 1), address=0, format=TensorFormat.U8)
@@ -155,7 +154,8 @@ def test_wrong_numbers_of_bytes_in_all_memories():
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("cfg", [load_config("base"), CFG.replace(name="tiny_far", far_registers=True), TWO], ids=lambda cfg: cfg.name)
+@pytest.mark.parametrize("cfg", [load_config("base"), CFG.replace(name="tiny_far", far_registers=True), TWO_CORES],
+                         ids=lambda cfg: cfg.name)
 def test_wrong_numbers_of_bytes_in_other_configurations(cfg):
     assert_the_same_in_all_memories(cfg)
 
@@ -174,7 +174,7 @@ SLOW = {
 @pytest.mark.parametrize("wait", SLOW)
 def test_a_wait_that_takes_too_long(wait):
     program, operand = SLOW[wait]
-    with make("verilator", TWO, latency=600, wait_timeout_cycles=150) as device:
+    with make("verilator", TWO_CORES, latency=600, wait_timeout_cycles=150) as device:
         with pytest.raises(DeviceError) as caught:
             device.run(START + program + "trap 1\n")
         assert (caught.value.code, caught.value.operand) == (ErrorCode.WAIT_TIMEOUT, operand)

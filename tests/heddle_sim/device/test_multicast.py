@@ -15,12 +15,13 @@ from heddle_sim.golden.tensor_copy import load_tensor
 from heddle_sim.golden.tensor_fields import TensorFields
 from heddle_sim.isa import assemble
 from heddle_verif.differential.programs import differing, random_settings
+from heddle_verif.variants.shared_devices import TWO_CORES
 
 MEMORY_BYTES = 1 << 18
 DATA_BYTES = 1 << 16            # what is loaded; behind it descriptors and the shared memories as they are stored at the end
 DESCRIPTORS, IMAGES = DATA_BYTES, 1 << 17
 TINY = load_config("tiny").replace(rnn=False, sparse=False)
-CONFIGS = {2: TINY.without_level2(name="tiny_multicast2", cores=2, multicast=True),
+CONFIGS = {2: TWO_CORES,
            4: TINY.replace(name="tiny_multicast4", cores=4, multicast=True, mm16=False, transpose=False, compiled_offsets=0,
                            gather_offsets=False)}
 EACH = [2, pytest.param(4, marks=pytest.mark.nightly)]     # hardware of four cores takes a minute to build

@@ -1,0 +1,8 @@
+"""Configurations of devices that several test modules run: equal ones share a build."""
+
+from heddle import load_config
+
+__all__ = ["TWO_CORES"]
+
+# Without a cache: each core has its own port of global memory, and nothing answers sooner than this.
+TWO_CORES = load_config("tiny").without_level2(name="tiny_multicast2", rnn=False, sparse=False, cores=2, multicast=True)
