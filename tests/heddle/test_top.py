@@ -12,14 +12,14 @@ TINY = load_config("tiny")
 PLAIN = TINY.without_level2(tensors=False, rnn=False, sparse=False)       # the engines have tests of their own
 
 
-def run(simulator, seed, test_filter=None, cfg=PLAIN):
+def run(simulator, seed, test_filter=None, cfg=PLAIN, **parameters):
     return run_bench(Top(cfg), bench="heddle_verif.bench.top", cfg=cfg, simulator=simulator, seed=seed, test_filter=test_filter,
-                     timeout_s=600)
+                     parameters=parameters, timeout_s=600)
 
 
 @pytest.mark.nightly
 def test_verilator(seed):
-    run("verilator", seed)
+    run("verilator", seed, fewer=3)
 
 
 def test_icarus(seed):

@@ -126,10 +126,13 @@ class Bench:
         """Wait until outputs follow inputs, within a cycle."""
         await Timer(1, "ns")
 
-    @staticmethod
-    def some(count):
-        """``count`` rounds on Verilator; a third of them, rounded up, on Icarus, which takes ten times as long for each."""
-        return -(-count // 3) if cocotb.SIM_NAME.startswith("Icarus") else count
+    def rounds(self, count):
+        """``count``; a part of it, rounded up, where ``fewer`` of ``bench_parameters`` divides it: in benches of variants at night."""
+        return -(-count // self.parameters.get("fewer", 1))
+
+    def some(self, count):
+        """``rounds`` on Verilator; a third of them, rounded up, on Icarus, which takes ten times as long for each."""
+        return self.rounds(-(-count // 3) if cocotb.SIM_NAME.startswith("Icarus") else count)
 
     def progress(self):
         """Tell the watchdog that something happened that is no transfer on a stream."""

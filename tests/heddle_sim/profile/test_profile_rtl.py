@@ -95,7 +95,7 @@ def test_devices_without_waves(tmp_path):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("form", ["vcd", "fst"])
+@pytest.mark.parametrize("form", ["vcd", pytest.param("fst", marks=pytest.mark.soak)])
 def test_waves(capsys, tmp_path, form):
     """Waves of a layer and of a range of its cycles, by the same run as without them."""
     network, wave = pooling_network(tmp_path / "network.tflite"), tmp_path / f"t.{form}"

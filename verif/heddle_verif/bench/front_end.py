@@ -86,11 +86,11 @@ def meeting_pair(generator):
 async def hazards(dut, finish):
     bench = await prepared(dut, "none", finish)
     generator = ProgramGenerator(bench.random, bench.cfg)
-    for _ in range(3):
+    for _ in range(bench.rounds(3)):
         pairs = [[*meeting_pair(generator), *["wait"] * (generator.random.random() < 0.5)] for _ in range(80)]
         await bench.load(assemble("\n".join([*itertools.chain(*pairs), "halt"]), bench.cfg))
         assert (await bench.run()).ok
-    bench.end(thread=200, matrix=200)
+    bench.end(thread=bench.rounds(200), matrix=bench.rounds(200))
 
 
 @cocotb.test(timeout_time=6, timeout_unit="ms")
@@ -307,7 +307,7 @@ async def stops(dut):
     """``stop`` ends a program at any time, also one that waits for a unit; the next program is as good as the first."""
     bench = await prepared(dut, "bursty", 0.1)
     endless = "again:\n" + random_program(bench.rng, bench.cfg, 60, executable=False).replace("halt", "bra again")
-    for _ in range(15):
+    for _ in range(bench.rounds(15)):
         await bench.load(assemble(endless, bench.cfg))
         bench.scoreboards, kept = {unit: _Everything() for unit in bench.scoreboards}, bench.scoreboards
         await bench.doorbell()
@@ -321,7 +321,7 @@ async def stops(dut):
         await bench.resynchronise()
         await bench.load(assemble(random_program(bench.rng, bench.cfg, 10, executable=False), bench.cfg))
         assert (await bench.run()).ok
-    bench.end(thread=50)
+    bench.end(thread=bench.rounds(50))
 
 
 class _Everything:

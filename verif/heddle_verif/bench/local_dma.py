@@ -149,7 +149,7 @@ async def rejected(dut):
 async def stopping(dut):
     """While stopped, everything ends with its done; afterwards the unit works."""
     bench, work = await begin(dut, PROFILES["all"])
-    for _ in range(6):
+    for _ in range(bench.rounds(6)):
         work.restart()
         for _ in range(12):
             if operation := work.any():

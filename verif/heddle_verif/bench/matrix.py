@@ -32,7 +32,7 @@ async def random_operations(dut, profile):
     """Operations back to back with concurrent accesses of the thread unit, under every profile of stalls."""
     bench, work = await begin(dut, **PROFILES[profile])
     bench.next_access = work.access
-    for _ in range(4):
+    for _ in range(bench.rounds(4)):
         for _ in range(12):
             bench.issue(work.operation())
         await bench.idle(also_accesses=False)

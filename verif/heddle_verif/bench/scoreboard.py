@@ -119,7 +119,7 @@ async def exercise(dut, instructions, finish, flagged=0.1):
     await bench.start()
     rng, model, offset_memory = bench.rng, Model(bench.cfg), bench.cfg.gather_offsets << TOKEN_GRANULES
     seen = dict.fromkeys(("joined", "limit", "refused", "full", "both", "at once", "ahead"), 0)
-    for token, for_matrix in itertools.islice(instructions(rng), CYCLES):
+    for token, for_matrix in itertools.islice(instructions(rng), bench.rounds(CYCLES)):
         if rng.random() < 0.02:         # ``offsets`` or ``gather``
             token = token | {"product": token["product"] | offset_memory}
         lanes_only = (1 << TOKEN_GRANULES) - 1 if rng.random() < 0.5 else int(rng.integers(1 << TOKEN_GRANULES))
@@ -175,21 +175,21 @@ async def exercise(dut, instructions, finish, flagged=0.1):
 async def random_instructions(dut, finish, same):
     turns = 0.5 if finish > 0.1 else 0.15       # several of one unit take all of its places
     bench, seen = await exercise(dut, lambda rng: few_granules(rng, same, turns), (finish, finish))
-    assert seen["refused"] > 50
-    assert seen["at once"] > 50
-    assert seen["ahead"] > (2 if same else 20) or finish < 0.5, seen
-    assert seen["joined"] > 20 or same == 0, seen
-    assert seen["full"] > 20 or finish > 0.1, seen
-    assert seen["both"] > 20 or finish < 0.1, seen
+    assert seen["refused"] > bench.rounds(50)
+    assert seen["at once"] > bench.rounds(50)
+    assert seen["ahead"] >= bench.rounds(3 if same else 21) or finish < 0.5, seen
+    assert seen["joined"] > bench.rounds(20) or same == 0, seen
+    assert seen["full"] > bench.rounds(20) or finish > 0.1, seen
+    assert seen["both"] > bench.rounds(20) or finish < 0.1, seen
 
 
 @cocotb.test(timeout_time=600, timeout_unit="us")
 async def every_granule(dut):
-    _, seen = await exercise(dut, many_granules, (0.4, 0.4))
-    assert seen["refused"] > 200 and seen["both"] > 20, seen
+    bench, seen = await exercise(dut, many_granules, (0.4, 0.4))
+    assert seen["refused"] > bench.rounds(200) and seen["both"] > bench.rounds(20), seen
 
 
 @cocotb.test(timeout_time=600, timeout_unit="us")
 async def full_groups(dut):
-    _, seen = await exercise(dut, long_groups, (0.6, 0.15), flagged=0)
-    assert seen["limit"] > 20, seen
+    bench, seen = await exercise(dut, long_groups, (0.6, 0.15), flagged=0)
+    assert seen["limit"] > bench.rounds(20), seen

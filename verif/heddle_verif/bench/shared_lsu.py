@@ -334,9 +334,9 @@ async def random_operations(dut, memory, offer, hold):
     """Groups with few and many active threads, in any layout; operations that follow each other, and memory of any latency."""
     bench = LsuBench(dut, MEMORIES[memory], offer, hold, drop=0.3)
     await bench.start()
-    for _ in range(20):
+    for _ in range(bench.rounds(20)):
         await bench.run(*(bench.operation() for _ in range(3)))
-    assert min(bench.returned, bench.stored, bench.dropped, bench.turns) > 10
+    assert min(bench.returned, bench.stored, bench.dropped, bench.turns) > bench.rounds(10)
     seldom = bench.slots == 1 and offer < 1         # operations of one thread, too far apart to meet
     if bench.slots == 1 and memory in ("free", "late"):
         assert bench.conflicts == 0
@@ -351,11 +351,11 @@ async def reset_under_way(dut):
     """A reset forgets everything that was asked."""
     bench = LsuBench(dut, Memory(grant=0.5))
     await bench.start()
-    for _ in range(120):
+    for _ in range(bench.rounds(120)):
         await bench.run(bench.operation(), bench.operation(), cycles=bench.random.randint(1, 12))
         await bench.restart(bench)
     await bench.run(bench.operation())
-    assert min(bench.returned, bench.stored) > 10
+    assert min(bench.returned, bench.stored) > bench.rounds(10)
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -363,7 +363,7 @@ async def cycles_of_loads(dut):
     """With memory at its least latency loads ask for as many cycles as the golden model of the banks says, and groups have no gap."""
     bench = LsuBench(dut)
     await bench.start()
-    for _ in range(40):
+    for _ in range(bench.rounds(40)):
         groups, addresses = bench.operation(store=False, access=Access.V4, groups=4), []
         for group in groups:
             group.waiting = list(range(bench.slots))

@@ -82,7 +82,7 @@ async def descriptor_errors(dut):
 async def stopping(dut):
     """While stopped, everything ends with its done; afterwards the unit works."""
     bench, work = await begin(dut, PROFILES["all"])
-    for _ in range(6):
+    for _ in range(bench.rounds(6)):
         await work.restart()
         bench.allowed[:] = True
         for _ in range(10):

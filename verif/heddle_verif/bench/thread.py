@@ -389,7 +389,7 @@ async def reset_under_way(dut):
     bench = ThreadBench(dut, PROFILES["all"])
     await bench.start()
     workload = Workload(bench)
-    for _ in range(12):
+    for _ in range(bench.rounds(12)):
         workload.prepare()
         await bench.idle()
         for _ in range(6):

@@ -177,7 +177,7 @@ async def limits(dut):
 async def memory_errors(dut, profile):
     """Answers with an error are reported with their burst; the rest of the copy is not touched."""
     bench, work = await begin(dut, PROFILES[profile], fails=lambda address: address // 64 % 5 in (1, 2))
-    for _ in range(3):
+    for _ in range(bench.rounds(3)):
         work.restart()
         for _ in range(40):
             if operation := work.operation(bench.random.choice([LOAD, STORE]), bench.random.choice(SIZES)):
@@ -193,7 +193,7 @@ async def memory_errors(dut, profile):
 async def stopping(dut):
     """While stopped, everything ends with its done; afterwards the unit works."""
     bench, work = await begin(dut, PROFILES["all"])
-    for _ in range(6):
+    for _ in range(bench.rounds(6)):
         work.restart()
         for _ in range(12):
             if operation := work.operation(bench.random.choice([LOAD, STORE]), bench.random.choice([*SIZES, 100])):

@@ -85,7 +85,7 @@ async def random_programs(dut, stalls):
     """Programs one after the other; memory, and with it all registers and shared memory, as the functional simulator says."""
     host, golden = await prepared(dut, 0)
     await fill(host, golden)
-    for number in range(3):
+    for number in range(host.bench.rounds(3)):
         program = assemble(random_program(host.rng, bench_config(), 100, memory_bytes=MEMORY_BYTES), bench_config())
         result = golden.run(program)
         host.stall(0)
