@@ -170,7 +170,7 @@ class Model:
                 raise UsageTypeError(f"input {name} must be an array of {tensor.dtype}, not {found}")
             if array.shape != tensor.shape:
                 raise UsageError(f"input {name} must have shape {tensor.shape}, not {array.shape}")
-            values[name] = np.ascontiguousarray(array)
+            values[name] = np.asarray(array, order="C")
         return values
 
     def steps(self, values: dict[str, np.ndarray], keep: bool = False) -> Iterator[NodeResult]:

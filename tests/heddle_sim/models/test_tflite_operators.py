@@ -55,7 +55,8 @@ def check(path, device, where="device", most=1):
         assert [placed.where for placed in model.placement] == [where] * len(model.placement), [node.why for node in model.placement]
         rng = rng_of(1)
         inputs = {name: rng.integers(np.iinfo(tensor.dtype).min, np.iinfo(tensor.dtype).max, tensor.shape, tensor.dtype, endpoint=True)
-                  if tensor.dtype.kind in "iu" else rng.standard_normal(tensor.shape).astype(tensor.dtype)
+                  if tensor.dtype.kind in "iu" else rng.standard_normal(tensor.shape).astype(tensor.dtype) if tensor.dtype.kind == "f"
+                  else rng.random(tensor.shape) < 0.5
                   for name, tensor in model.inputs().items()}
         found = compared(model, inputs)
     assert all(one is not None and one.most <= most for one in found.nodes), found.nodes
@@ -156,9 +157,84 @@ FLOAT = dict(scale=None)
     ("HARD_SWISH", (1, 40), (1, 40), dict(x=dict(scale=0.05, zero_point=3), y=dict(scale=0.04, zero_point=-110))),
     ("LEAKY_RELU", (1, 40), (1, 40), dict(options="LeakyReluOptions", alpha=0.1)),
     ("MEAN", (1, 5, 6), (1, 6), dict(options="ReducerOptions", keepDims=False, constants=[([1], "int32")])),
+    *(("RESIZE_NEAREST_NEIGHBOR", (1, 3, 4, 2), (1, *size, 2), dict(
+        options="ResizeNearestNeighborOptions", constants=[(size, "int32")], alignCorners=corners, halfPixelCenters=half))
+      for size in ((6, 9), (2, 3)) for corners, half in ((False, False), (True, False), (False, True))),
+    *(("RESIZE_BILINEAR", (1, 3, 4, 2), (1, *size, 2), dict(
+        options="ResizeBilinearOptions", constants=[(size, "int32")], alignCorners=corners, halfPixelCenters=half))
+      for size in ((6, 9), (2, 3)) for corners, half in ((False, False), (True, False), (False, True))),
+    ("SPACE_TO_DEPTH", (2, 4, 6, 3), (2, 2, 3, 12), dict(options="SpaceToDepthOptions", blockSize=2)),
+    ("DEPTH_TO_SPACE", (2, 2, 3, 12), (2, 4, 6, 3), dict(options="DepthToSpaceOptions", blockSize=2)),
+    ("SPACE_TO_BATCH_ND", (2, 5, 4, 3), (12, 2, 3, 3), dict(options="SpaceToBatchNDOptions", constants=[
+        ([3, 2], "int32"), ([[1, 0], [1, 1]], "int32")])),
+    ("BATCH_TO_SPACE_ND", (12, 2, 3, 3), (2, 5, 4, 3), dict(options="BatchToSpaceNDOptions", constants=[
+        ([3, 2], "int32"), ([[1, 0], [1, 1]], "int32")])),
+    ("L2_NORMALIZATION", (1, 4, 7), (1, 4, 7), dict(options="L2NormOptions", y=EIGHTH)),
+    ("L2_POOL_2D", (1, 4, 6, 2), (1, 2, 3, 2), dict(options="Pool2DOptions", padding=VALID, strideH=2, strideW=2, filterHeight=2,
+                                                    filterWidth=2, x=FLOAT, y=FLOAT, dtypes=("float32", "float32"))),
+    ("EQUAL", (1, 40), (1, 40), dict(options="EqualOptions", inputs=2, x=FLOAT, y=FLOAT, dtypes=("bool", "bool"))),
+    ("LESS", (1, 40), (1, 40), dict(options="LessOptions", inputs=2, y=FLOAT, dtypes=("int8", "bool"))),
+    ("GREATER_EQUAL", (1, 40), (1, 40), dict(options="GreaterEqualOptions", inputs=2, y=FLOAT, dtypes=("int8", "bool"))),
+    ("LOGICAL_AND", (1, 40), (1, 40), dict(options="LogicalAndOptions", inputs=2, y=FLOAT, dtypes=("bool", "bool"))),
+    ("LOGICAL_NOT", (1, 40), (1, 40), dict(options="LogicalNotOptions", x=FLOAT, y=FLOAT, dtypes=("bool", "bool"))),
+    ("REDUCE_ANY", (9, 2), (9,), dict(options="ReducerOptions", keepDims=False, constants=[([1], "int32")], x=FLOAT, y=FLOAT,
+                                      dtypes=("bool", "bool"))),
+    ("SIGN", (1, 40), (1, 40), dict(x=FLOAT, y=FLOAT, dtypes=("float32", "float32"))),
+    ("FLOOR_DIV", (1, 40), (1, 40), dict(options="FloorDivOptions", x=FLOAT, y=FLOAT, dtypes=("float32", "float32"),
+                                         constants=[(np.linspace(-3, 2.9, 40)[None], "float32")])),
+    ("FLOOR_MOD", (1, 40), (1, 40), dict(options="FloorModOptions", x=FLOAT, y=FLOAT, dtypes=("int32", "int32"),
+                                         constants=[(np.arange(40)[None] * 7 - 141, "int32")])),
+    *(("GELU", (1, 40), (1, 40), dict(options="GeluOptions", approximate=approximate, x=dict(scale=0.05, zero_point=3),
+                                      y=dict(scale=0.04, zero_point=-110))) for approximate in (False, True)),
+    ("RELU_0_TO_1", (1, 40), (1, 40), dict(x=FLOAT, y=FLOAT, dtypes=("float32", "float32"))),
+    *(("CUMSUM", (3, 5), (3, 5), dict(options="CumsumOptions", exclusive=exclusive, reverse=backwards, x=FLOAT, y=FLOAT,
+                                      dtypes=("int32", "int32"), constants=[([1], "int32")]))
+      for exclusive, backwards in ((False, False), (True, True))),
+    ("GATHER_ND", (3, 4, 2), (2, 2), dict(options="GatherNdOptions", constants=[([[0, 1], [2, 3]], "int32")])),
+    ("GATHER", (3, 4, 2), (3, 2, 2), dict(options="GatherOptions", axis=1, constants=[([2, 0], "int32")])),
+    ("GATHER", (3, 4, 2), (3, 3, 2), dict(options="GatherOptions", axis=1, batchDims=1, constants=[
+        ([[2, 0, 1], [1, 1, 0], [3, 2, 3]], "int32")])),
+    ("BROADCAST_TO", (3, 1, 2), (3, 4, 2), dict(options="BroadcastToOptions", constants=[([3, 4, 2], "int32")])),
 ])
 def test_operators_of_the_host(tmp_path, device, op, shape, result, arguments):
     check(one_operator(tmp_path / "a.tflite", op, shape, result, **arguments), device, "host")
+
+
+@pytest.mark.parametrize("padding, size", [(SAME, (8, 6)), (VALID, (9, 7))])
+def test_transposed_convolutions(tmp_path, device, padding, size):
+    rng, file = rng_of(5), TfliteFile()
+    wanted = file.constant("size", [1, *size, 4])
+    scales = rng.uniform(0.01, 0.05, 4)
+    w = file.constant("w", rng.integers(-127, 128, (4, 3, 3, 5)), "int8", scale=scales, axis=0, zero_point=np.zeros(4, int))
+    x, y = file.tensor("x", (1, 4, 3, 5), **X), file.tensor("y", (1, *size, 4), scale=2.0, zero_point=3)
+    bias = file.constant("b", rng.integers(-500, 500, 4), scale=0.5 * scales)
+    file.operator("TRANSPOSE_CONV", [wanted, w, x, bias], [y], "TransposeConvOptions", padding=padding, strideH=2, strideW=2)
+    check(file.write(tmp_path / "a.tflite", [x], [y]), device, "host")
+
+
+@pytest.mark.parametrize("axis, shape", [(-1, (2, 3, 4)), (0, (4, 2, 3))])
+def test_one_hot(tmp_path, device, axis, shape):
+    file = TfliteFile()
+    places, depth = file.constant("places", [[3, 0, 1], [7, 2, 2]]), file.constant("depth", 4)
+    on, y = file.tensor("on", (), "float32"), file.tensor("y", shape, "float32")
+    file.operator("ONE_HOT", [places, depth, on, file.constant("off", -1.5, "float32")], [y], "OneHotOptions", axis=axis)
+    check(file.write(tmp_path / "a.tflite", [on], [y]), device, "host", 0)
+
+
+@pytest.mark.parametrize("op, options", [("SELECT_V2", "SelectV2Options"), ("SELECT", "SelectOptions")])
+def test_selections(tmp_path, device, op, options):
+    file = TfliteFile()
+    chosen = file.tensor("chosen", (3, 1) if op == "SELECT_V2" else (3,), "bool")
+    a, b, y = (file.tensor(name, (3, 4), **X) for name in "aby")
+    file.operator(op, [chosen, a, b], [y], options)
+    check(file.write(tmp_path / "a.tflite", [chosen, a, b], [y]), device, "host", 0)
+
+
+def test_greatest_values(tmp_path, device):
+    file = TfliteFile()
+    x, most, places = file.tensor("x", (3, 9), **X), file.tensor("most", (3, 2), **X), file.tensor("places", (3, 2), "int32")
+    file.operator("TOPK_V2", [x, file.constant("k", 2)], [most, places], "TopKV2Options")
+    check(file.write(tmp_path / "a.tflite", [x], [most, places]), device, "host", 0)
 
 
 @pytest.mark.parametrize("change, says", [

@@ -12,7 +12,12 @@ from ai_edge_litert import schema_py_generated as schema
 
 __all__ = ["TfliteFile", "pooling_network"]
 
-_FIRST_VERSION = ("HARD_SWISH", "RESHAPE")
+# Operators have version 3, but for these.
+_VERSIONS = {"LEAKY_RELU": 2, "BROADCAST_TO": 2} | dict.fromkeys((
+    "HARD_SWISH", "RESHAPE", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "SPACE_TO_DEPTH", "DEPTH_TO_SPACE", "SPACE_TO_BATCH_ND",
+    "BATCH_TO_SPACE_ND", "L2_NORMALIZATION", "L2_POOL_2D", "EQUAL", "LESS", "GREATER_EQUAL", "LOGICAL_AND", "LOGICAL_NOT", "SELECT",
+    "SELECT_V2", "FLOOR_DIV", "FLOOR_MOD", "SIGN", "GELU", "CUMSUM", "TOPK_V2", "ONE_HOT", "GATHER_ND", "FILL", "RANGE",
+    "ZEROS_LIKE", "RANK", "RELU_0_TO_1", "REDUCE_ANY", "GATHER", "CAST"), 1)
 _TYPES = {"int8": "INT8", "uint8": "UINT8", "int16": "INT16", "int32": "INT32", "int64": "INT64", "float32": "FLOAT32", "bool": "BOOL"}
 
 
@@ -54,7 +59,7 @@ class TfliteFile:
         """An operator; ``options``: the name of the table of its ``fields``."""
         code = schema.OperatorCodeT()
         code.builtinCode = getattr(schema.BuiltinOperator, op)
-        code.deprecatedBuiltinCode, code.version = min(code.builtinCode, 127), 1 if op in _FIRST_VERSION else 2 if op == "LEAKY_RELU" else 3
+        code.deprecatedBuiltinCode, code.version = min(code.builtinCode, 127), _VERSIONS.get(op, 3)
         self.model.operatorCodes.append(code)
         operator = schema.OperatorT()
         operator.opcodeIndex, operator.inputs, operator.outputs = len(self.model.operatorCodes) - 1, list(inputs), list(outputs)

@@ -32,9 +32,9 @@ def _windows(x: np.ndarray, node: Node, kernel: tuple[int, int], fill: float) ->
                                         first[1]:first[1] + (count[1] - 1) * strides[1] + 1:strides[1]]
 
 
-def _finished(call: HostCall, sums: np.ndarray) -> list[np.ndarray]:
-    """Sums of real products with the biases, behind the activation function."""
-    return [call.quantise(activated(call, sums + (call.real(2) if call.has(2) else 0.0)).reshape(call.result().shape))]
+def _finished(call: HostCall, sums: np.ndarray, bias: int = 2) -> list[np.ndarray]:
+    """Sums of real products with the biases, operand ``bias``, behind the activation function."""
+    return [call.quantise(activated(call, sums + (call.real(bias) if call.has(bias) else 0.0)).reshape(call.result().shape))]
 
 
 def _convolution(call: HostCall) -> list[np.ndarray]:
@@ -54,6 +54,21 @@ def _depthwise(call: HostCall) -> list[np.ndarray]:
                                           for (row, column), values in _windows(repeated, call.node, w.shape[1:3], 0.0))))
 
 
+def _transposed_convolution(call: HostCall) -> list[np.ndarray]:
+    """Each element of x adds its products with a filter to the window of the result where it stands."""
+    shape, w, x = call.result().shape, call.real(1), call.real(2)
+    strides, kernel = per_axis(call.node.attributes, "stride_h", "stride_w"), w.shape[1:3]
+    (top, _), (left, _) = pairs_of(call.node.attributes, shape[1:3], kernel, strides)
+    spans = [max((count - 1) * step + size, before + length) for count, step, size, before, length in
+             zip(x.shape[1:3], strides, kernel, (top, left), shape[1:3])]
+    total = np.zeros((shape[0], *spans, shape[3]))
+    for row in range(kernel[0]):
+        for column in range(kernel[1]):
+            ends = (row + (x.shape[1] - 1) * strides[0] + 1, column + (x.shape[2] - 1) * strides[1] + 1)
+            total[:, row:ends[0]:strides[0], column:ends[1]:strides[1]] += x @ w[:, row, column].T
+    return _finished(call, total[:, top:top + shape[1], left:left + shape[2]], bias=3)
+
+
 def _fully_connected(call: HostCall) -> list[np.ndarray]:
     w = call.real(1)
     if call.get("weights_format"):
@@ -67,6 +82,36 @@ def _pool(call: HostCall, function: Callable[[np.ndarray], np.ndarray]) -> list[
     return [call.quantise(activated(call, function(values)))]
 
 
+def _places(call: HostCall, axis: int) -> tuple[np.ndarray, np.float32]:
+    """Of a change of size: numbers of the results of an axis, and how far apart they lie in the operand; float32."""
+    size, wanted = call.raw(0).shape[axis], call.result().shape[axis]
+    aligned = call.get("align_corners") and wanted > 1
+    step = np.float32(size - 1) / np.float32(wanted - 1) if aligned else np.float32(size) / np.float32(wanted)
+    return np.arange(wanted, dtype=np.float32), step
+
+
+def _nearest(call: HostCall) -> list[np.ndarray]:
+    x = call.raw(0)
+    for axis in (1, 2):
+        numbers, step = _places(call, axis)
+        found = (numbers + np.float32(0.5 if call.get("half_pixel_centers") else 0)) * step
+        whole = np.floor(found + np.float32(0.5)) if call.get("align_corners") else np.floor(found)
+        x = np.take(x, np.clip(whole, 0, x.shape[axis] - 1).astype(np.int64), axis=axis)
+    return [x]
+
+
+def _bilinear(call: HostCall) -> list[np.ndarray]:
+    x = call.real(0)
+    for axis in (1, 2):
+        numbers, step = _places(call, axis)
+        half = np.float32(0.5 if call.get("half_pixel_centers") else 0)
+        found = np.clip((numbers + half) * step - half, 0, x.shape[axis] - 1)
+        low = np.floor(found).astype(np.int64)
+        share = (found - low).reshape([-1 if number == axis else 1 for number in range(x.ndim)])
+        x = (1 - share) * np.take(x, low, axis=axis) + share * np.take(x, np.minimum(low + 1, x.shape[axis] - 1), axis=axis)
+    return [call.quantise(x)]
+
+
 def _batch_matmul(call: HostCall) -> list[np.ndarray]:
     a, b = call.real(0), call.real(1)
     a = np.swapaxes(a, -1, -2) if call.get("adj_x") else a
@@ -76,5 +121,7 @@ def _batch_matmul(call: HostCall) -> list[np.ndarray]:
 
 LAYERS: dict[str, Handler] = {
     "CONV_2D": _convolution, "DEPTHWISE_CONV_2D": _depthwise, "FULLY_CONNECTED": _fully_connected, "BATCH_MATMUL": _batch_matmul,
+    "TRANSPOSE_CONV": _transposed_convolution, "RESIZE_NEAREST_NEIGHBOR": _nearest, "RESIZE_BILINEAR": _bilinear,
+    "L2_POOL_2D": lambda call: _pool(call, lambda values: np.sqrt(np.nanmean(values ** 2, axis=0))),
     "AVERAGE_POOL_2D": lambda call: _pool(call, lambda values: np.nanmean(values, axis=0)),
     "MAX_POOL_2D": lambda call: _pool(call, lambda values: np.nanmax(values, axis=0))}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -85,7 +85,11 @@ def _unpack(call: HostCall) -> list[np.ndarray]:
 
 
 def _gather(call: HostCall) -> list[np.ndarray]:
-    return [np.take(call.raw(0), call.raw(1), axis=call.get("axis"))]
+    x, places, axis, batch = call.raw(0), call.raw(1), call.get("axis"), call.get("batch_dims")
+    shape = x.shape[:batch]
+    pairs = zip(x.reshape(-1, *x.shape[batch:]), places.reshape(-1, *places.shape[batch:]))
+    taken = np.stack([np.take(one, at, axis=axis - batch if axis >= 0 else axis) for one, at in pairs])
+    return [taken.reshape(*shape, *taken.shape[1:])]
 
 
 def _shape(call: HostCall) -> list[np.ndarray]:
@@ -104,8 +108,68 @@ def _tile(call: HostCall) -> list[np.ndarray]:
     return [np.tile(call.raw(0), call.integers(1))]
 
 
+def _split_places(array: np.ndarray, block: Sequence[int]) -> np.ndarray:
+    """Axes from 1 on, as many as ``block`` has, in two: blocks, and the place within one; the places come in front."""
+    count = len(block)
+    sizes = [part for length, size in zip(array.shape[1:], block) for part in (length // size, size)]
+    split = array.reshape(array.shape[0], *sizes, *array.shape[1 + count:])
+    rest = range(1 + 2 * count, split.ndim)
+    return split.transpose(*range(2, 2 + 2 * count, 2), 0, *range(1, 1 + 2 * count, 2), *rest)
+
+
+def _joined_places(array: np.ndarray, count: int) -> np.ndarray:
+    """``_split_places`` backwards: ``count`` places in front go back into the axes behind the next one."""
+    order = [count, *(axis for number in range(count) for axis in (count + 1 + number, number)), *range(1 + 2 * count, array.ndim)]
+    moved = array.transpose(order)
+    sizes = [moved.shape[axis] * moved.shape[axis + 1] for axis in range(1, 1 + 2 * count, 2)]
+    return moved.reshape(moved.shape[0], *sizes, *moved.shape[1 + 2 * count:])
+
+
+def _space_to_batch(call: HostCall) -> list[np.ndarray]:
+    block, pads = call.integers(1), [(int(before), int(after)) for before, after in call.raw(2)]
+    x = call.raw(0)
+    padded = np.pad(x, [(0, 0), *pads, *[(0, 0)] * (x.ndim - 1 - len(pads))], constant_values=_zero(call))
+    return [_split_places(padded, block).reshape(call.result().shape)]
+
+
+def _batch_to_space(call: HostCall) -> list[np.ndarray]:
+    x, block = call.raw(0), call.integers(1)
+    whole = _joined_places(x.reshape(*block, -1, *x.shape[1:]), len(block))
+    return [whole[(slice(None), *(slice(int(before), whole.shape[axis] - int(after))
+                                  for axis, (before, after) in enumerate(call.raw(2), 1)))]]
+
+
+def _space_to_depth(call: HostCall) -> list[np.ndarray]:
+    places = _split_places(call.raw(0), (call.get("block_size"),) * 2)      # (row, column, batch, rows, columns, channels)
+    return [places.transpose(2, 3, 4, 0, 1, 5).reshape(call.result().shape)]
+
+
+def _depth_to_space(call: HostCall) -> list[np.ndarray]:
+    x, size = call.raw(0), call.get("block_size")
+    return [_joined_places(x.reshape(*x.shape[:3], size, size, -1).transpose(3, 4, 0, 1, 2, 5), 2)]
+
+
+def _greatest(call: HostCall) -> list[np.ndarray]:
+    x, count = call.raw(0), call.integers(1)[0]
+    order = np.argsort(-call.real(0), axis=-1, kind="stable")[..., :count]
+    return [np.take_along_axis(x, order, axis=-1), order.astype(call.result(1).dtype)]
+
+
+def _one_hot(call: HostCall) -> list[np.ndarray]:
+    depth, axis = call.integers(1)[0], call.get("axis")
+    hot = np.moveaxis(call.raw(0)[..., None] == np.arange(depth), -1, axis)
+    return [np.where(hot, call.raw(2), call.raw(3))]
+
+
 SHAPES: dict[str, Handler] = {
     "RESHAPE": _reshape, "SQUEEZE": _reshape, "EXPAND_DIMS": _reshape, "TRANSPOSE": _transpose, "PAD": _pad, "PADV2": _pad,
     "MIRROR_PAD": _mirror_pad, "CONCATENATION": _concatenation, "SPLIT": _split, "SPLIT_V": _split_v, "SLICE": _slice,
     "STRIDED_SLICE": _strided_slice, "PACK": _pack, "UNPACK": _unpack, "GATHER": _gather, "SHAPE": _shape, "REVERSE_V2": _reverse,
-    "TILE": _tile, "ARG_MAX": lambda call: _argument(call, np.argmax), "ARG_MIN": lambda call: _argument(call, np.argmin)}
+    "TILE": _tile, "ARG_MAX": lambda call: _argument(call, np.argmax), "ARG_MIN": lambda call: _argument(call, np.argmin),
+    "SPACE_TO_BATCH_ND": _space_to_batch, "BATCH_TO_SPACE_ND": _batch_to_space, "SPACE_TO_DEPTH": _space_to_depth,
+    "DEPTH_TO_SPACE": _depth_to_space, "TOPK_V2": _greatest, "ONE_HOT": _one_hot,
+    "GATHER_ND": lambda call: [call.raw(0)[tuple(np.moveaxis(call.raw(1), -1, 0))]],
+    "FILL": lambda call: [np.full(call.integers(0), call.raw(1))],
+    "RANGE": lambda call: [np.arange(*(call.raw(index).item() for index in range(3)), dtype=call.result().dtype)],
+    "BROADCAST_TO": lambda call: [np.broadcast_to(call.raw(0), call.integers(1))],
+    "ZEROS_LIKE": lambda call: [np.zeros_like(call.raw(0))], "RANK": lambda call: [np.array(call.raw(0).ndim, call.result().dtype)]}
