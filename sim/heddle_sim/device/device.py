@@ -426,7 +426,7 @@ class Device(TensorAccess, RecurrentAccess, SparseAccess):
 
     def add(self, a: ArrayLike, b: ArrayLike, multipliers: Sequence[int], shift: int, *, a_zero_point: int = 0, b_zero_point: int = 0,
             zero_point: int = 0, minimum: int | None = None, maximum: int | None = None, relu: bool = False,
-            dtype: DTypeLike | None = None) -> LayerResult:
+            dtype: DTypeLike | None = None, keep: bool = False) -> LayerResult:
         """Sum of two quantised tensors, element by element.
 
         y = clamp(floor((ma (a - a_zero_point) + mb (b - b_zero_point)) / 2**shift + 1/2) + zero_point, minimum, maximum), exact: one
@@ -442,12 +442,15 @@ class Device(TensorAccess, RecurrentAccess, SparseAccess):
             0 to 23. The sums, with zero_point · 2**shift, must fit 32 bits.
         zero_point, minimum, maximum, relu, dtype
             Of the result, as of ``Requantise``; the type is that of a by default.
+        keep : bool
+            ``y`` stays on the device as that of ``conv``, where its elements are a multiple of 16.
 
         Returns ``LayerResult``: ``y`` of the shape of a. ``stats`` counts from operands in global memory to the result there.
         Raises ``ValueError`` for what does not fit together, and where the configuration lacks ``tensors``.
         """
-        return LayerResult(*add(self, a, b, multipliers=multipliers, shift=shift, a_zero_point=a_zero_point, b_zero_point=b_zero_point,
-                                zero_point=zero_point, minimum=minimum, maximum=maximum, relu=relu, dtype=dtype))
+        y, stats = add(self, a, b, multipliers=multipliers, shift=shift, a_zero_point=a_zero_point, b_zero_point=b_zero_point,
+                       zero_point=zero_point, minimum=minimum, maximum=maximum, relu=relu, dtype=dtype, keep=keep)
+        return LayerResult(cast(np.ndarray, y), stats)
 
     def tensordot(self, a: np.ndarray, b: np.ndarray, axes: int | Sequence[int | Sequence[int]] = 1, *, b_layout: str = "nk",
                   ka: int | None = None, kb: int | None = None, order: str | None = None, resident: bool = False) -> MatrixResult:

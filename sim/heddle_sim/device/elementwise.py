@@ -6,18 +6,21 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from heddle.constants import BANK_BYTES
 from heddle.errors import UsageError
 from numpy.typing import ArrayLike, DTypeLike
 
-from ..arguments import check_integer, integer_array
+from ..arguments import check_flag, check_integer, integer_array
 from ..golden.requantise import MAX_MULTIPLIER, Requantise
 from ..kernels.elementwise import SumProblem
+from ..kernels.parts.planes import Planes
 from ..kernels.planner import plan
 from ..kernels.problem import Operands
+from .device_array import DeviceArray
 from .execution import execute
 from .host import Host
 from .image_arguments import check_bytes, check_zero_point, several
-from .memory import Placement
+from .memory import UNWRITTEN, GlobalMemory, Placement
 
 if TYPE_CHECKING:
     from .stats import Stats
@@ -32,10 +35,11 @@ def sum_problem(a: np.ndarray, b: np.ndarray, multipliers: tuple[int, int], zero
     return SumProblem(a.size, (a.dtype, b.dtype), multipliers, points, output)
 
 
-def add(device: Host, a: ArrayLike, b: ArrayLike, *, multipliers: Sequence[int], shift: int, a_zero_point: int, b_zero_point: int,
-        zero_point: int, minimum: int | None, maximum: int | None, relu: bool, dtype: DTypeLike | None) -> tuple[np.ndarray, Stats]:
+def add(device: Host, first: ArrayLike | DeviceArray, second: ArrayLike | DeviceArray, *, multipliers: Sequence[int], shift: int,
+        a_zero_point: int, b_zero_point: int, zero_point: int, minimum: int | None, maximum: int | None, relu: bool,
+        dtype: DTypeLike | None, keep: bool) -> tuple[np.ndarray | DeviceArray, Stats]:
     """``(y, stats)`` of ``Device.add``."""
-    a, b = integer_array("a", a), integer_array("b", b)
+    a, b = (integer_array(name, x.like() if isinstance(x, DeviceArray) else x) for name, x in (("a", first), ("b", second)))
     for name, array in (("a", a), ("b", b)):
         check_bytes(name, array)
         if not array.size:
@@ -48,7 +52,19 @@ def add(device: Host, a: ArrayLike, b: ArrayLike, *, multipliers: Sequence[int],
     output = Requantise(1, shift, zero_point, minimum, maximum, relu, a.dtype if dtype is None else dtype)
     problem = sum_problem(a, b, (factors[0], factors[1]), (a_zero_point, b_zero_point), output)
     kernel, memory = plan(device.cfg, problem), device.memory
+    keep = check_flag("keep", keep) and not a.size % BANK_BYTES
     with Placement(memory) as places:
-        operands = Operands(places.place_bytes(a.tobytes()), places.place_bytes(b.tobytes()), places.reserve((1, a.size), np.uint8))
-        stats = execute(device, kernel, operands)
-        return memory.read(operands.c, a.shape, output.dtype), stats
+        at_a = _address(memory, places, first if isinstance(first, DeviceArray) else a)
+        at_b = _address(memory, places, second if isinstance(second, DeviceArray) else b)
+        y = memory.reserve((1, a.size), np.uint8, UNWRITTEN)
+        result = DeviceArray.owning(memory, y, Planes(1, a.size, a.size, a.size, a.shape[-1] if a.ndim else 1), 1, a.shape,
+                                    np.dtype(output.dtype), lambda: memory.read(y, a.shape, output.dtype))
+        stats = execute(device, kernel, Operands(at_a, at_b, y))
+        return (result if keep else np.asarray(result)), stats
+
+
+def _address(memory: GlobalMemory, places: Placement, x: np.ndarray | DeviceArray) -> int:
+    """Where the elements of an operand lie, without gaps."""
+    if isinstance(x, DeviceArray) and x.memory is memory and x.plain:
+        return x.address
+    return places.place_bytes(np.asarray(x).tobytes())

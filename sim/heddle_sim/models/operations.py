@@ -172,6 +172,7 @@ class Sum(DeviceOperation):
     """``Device.add`` of two activations, or of one and ``constant``; ``output`` has shift, zero point, bounds and type of the result."""
 
     method = "add"
+    in_place = True
     multipliers: tuple[int, int]
     zero_points: tuple[int, int]
     output: Requantise
@@ -181,5 +182,5 @@ class Sum(DeviceOperation):
         output, b = self.output, arrays[1] if self.constant is None else self.constant
         y, stats = device.add(arrays[0], b, self.multipliers, output.shift, a_zero_point=self.zero_points[0],
                               b_zero_point=self.zero_points[1], zero_point=output.zero_point, minimum=output.minimum,
-                              maximum=output.maximum, dtype=output.dtype)
+                              maximum=output.maximum, dtype=output.dtype, keep=keep)
         return y, stats

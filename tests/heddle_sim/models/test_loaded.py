@@ -77,6 +77,25 @@ def test_results_of_pools_stay(device):
     assert isinstance(device.max_pool(x[..., :8], 2, layout="NHWC", keep=True).y, np.ndarray)
 
 
+def test_sums_read_in_place_and_stay(device):
+    """Of two convolutions, of one and an array, of one in planes that have gaps; the sum goes into a convolution."""
+    rng = np.random.default_rng(5)
+    x, one = rng.integers(-128, 128, (1, 6, 5, 16), np.int8), layer(rng, 16, 16)
+    factors = ((90, 70), 7)
+    low = device.add(x, x, *factors, keep=True).y       # where memory begins: in front of an image with padding there must be bytes
+    a, b = (device.conv(x, layout="NHWC", keep=True, **each).y for each in (one, layer(rng, 16, 16)))
+    y = device.add(a, b, *factors, keep=True).y
+    z = device.conv(y, layout="NHWC", **one).y
+    assert isinstance(y, DeviceArray) and not (a.fetched or b.fetched or y.fetched)
+    plain = device.add(np.asarray(a), np.asarray(b), *factors).y
+    assert np.array_equal(y, plain) and np.array_equal(z, device.conv(plain, layout="NHWC", **one).y)
+    assert np.array_equal(device.add(a, x, *factors).y, device.add(np.asarray(a), x, *factors).y)
+    gaps = device.conv(x, layout="NHWC", keep=True, **layer(rng, 16, 24)).y.reshape(-1)
+    assert np.array_equal(device.add(gaps, gaps, *factors).y, device.add(np.asarray(gaps), np.asarray(gaps), *factors).y)
+    assert np.array_equal(low, device.add(x, x, *factors).y)
+    assert isinstance(device.add(x[..., :1], x[..., :1], *factors, keep=True).y, np.ndarray)
+
+
 def test_results_of_several_runs_are_arrays(device):
     """A group each: no run has the whole result."""
     rng = np.random.default_rng(2)
