@@ -1,14 +1,17 @@
-"""Prose of docstrings and pages: short sentences in the hardware, no diaries in the pages."""
+"""Prose of docstrings and pages: short sentences in docstrings, no diaries in pages."""
 
 import ast
 import re
 from pathlib import Path
 
 import heddle
+import heddle_sim
+import heddle_verif
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-HARDWARE = Path(heddle.__file__).parent
+PACKAGES = [Path(package.__file__).parent for package in (heddle, heddle_sim, heddle_verif)]
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 MOST = 25           # words of a sentence
 # Changelog and decisions may say how it was; the page of the coverage is printed by a run.
 PAGES = sorted(path for path in (ROOT / "docs").rglob("*.md") if "decisions" not in path.parts and "upstream" not in path.parts)
@@ -19,19 +22,20 @@ DIARY = (r"^\|[^\n]*\| *before *(?=\|)[^\n]*\| *after *\|",
 
 
 def sentences(text):
-    """Sentences of the paragraphs that are neither drawings nor tables nor entries of ports and parameters."""
+    """Sentences of the paragraphs that are neither drawings nor tables nor commands nor entries of ports and parameters."""
     for paragraph in re.split(r"\n\s*\n", text):
-        if not any(mark in paragraph for mark in DRAWN):
+        if not any(mark in paragraph for mark in DRAWN) and not re.search(r"^ *heddle ", paragraph, re.MULTILINE):
             for sentence in re.split(r"(?<=[.:;?])\s+", " ".join(paragraph.split())):
                 if " : " not in sentence:
                     yield sentence
 
 
-def test_sentences_of_the_hardware_are_short():
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
+def test_sentences_are_short(package):
     long = []
-    for path in sorted(HARDWARE.rglob("*.py")):
+    for path in sorted(package.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
+            if isinstance(node, DOCUMENTED):
                 long += [(path.name, sentence) for sentence in sentences(ast.get_docstring(node) or "") if len(sentence.split()) > MOST]
     assert not long
 

@@ -23,8 +23,8 @@ PORT_COUNTERS = ("read_bursts", "read_beats", "write_bursts", "write_beats")
 class CounterSamples:
     """Counters at times within a run.
 
-    A read costs the run nothing, because the registers have a port of their own. Values may be older than their time by one round over
-    all counters (64 cycles), and all of a sample are read within 6 cycles each: windows between samples are shifted by as much.
+    A read costs the run nothing, because the registers have a port of their own. Values may be older than their time by one round over all
+    counters (64 cycles). Each counter of a sample is read within 6 cycles. Windows between samples are shifted by as much.
 
     Attributes
     ----------

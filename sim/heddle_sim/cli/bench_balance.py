@@ -36,9 +36,9 @@ def balance_suite(name: str) -> dict[str, Compressed]:
 
 
 def balance_rows(cfg: Config, matrices: dict[str, Compressed], cores: int) -> list[dict[str, Any]]:
-    """A row for each matrix: cycles of the slowest core by the mean of all, for rows dealt in turn in each order, and for rows that a core
-    takes when it is done (``dynamic``: in natural order; ``dynamic_sorted``). A row of n non-zeros takes the larger of its steps and of
-    the way of its sums.
+    """A row for each matrix: cycles of the slowest core by the mean of all. Rows are dealt in turn, in each order. In ``dynamic`` (natural
+    order) and ``dynamic_sorted`` a core takes the next rows when it is done. A row of n non-zeros takes the larger of its steps and of the
+    way of its sums.
     """
     rows = []
     for name, matrix in matrices.items():

@@ -99,9 +99,9 @@ def model_row(cfg: Config, cell: str, hidden: int, inputs: int, threads: int, ca
 def measured(device: Device, golden: Device | None, network: Network, rows: list[np.ndarray], what: str) -> dict[str, Any]:
     """Sequences of ``rows``, one each, run for half of their steps and for all of them.
 
-    Returns ``stats`` and ``results`` of the longer run, ``cat`` of the layer, ``loading`` (cycles that loading weights and biases takes of
-    a run: the shorter one is done again with weights that are there), and of a step of one sequence ``pace`` (cycles of the
-    engine), ``lanes`` (cycles in which they worked), ``elements`` and those that were ``multiplied``; None where it is not known.
+    Returns ``stats`` and ``results`` of the longer run, ``cat`` of the layer, and ``loading``: cycles that loading weights and biases takes
+    of a run. The shorter run is done again with weights that are there. Of a step of one sequence: ``pace`` (cycles of the engine),
+    ``lanes`` (cycles in which they worked), ``elements`` and those that were ``multiplied``. None where it is not known.
     """
     counts, found, loading = [], None, None
     longer = len(rows[0])

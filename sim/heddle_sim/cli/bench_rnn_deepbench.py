@@ -89,8 +89,8 @@ def accepted_row(layer: dict[str, Any], cell: str) -> dict[str, Any] | None:
 
 
 def keeps_busy(design: dict[str, Any]) -> bool:
-    """A step waits for nothing: the products of the hidden vector take as long as the first of them is on its way (Ch >= L), and all
-    products as long as a row of input takes to come."""
+    """A step waits for nothing: the products of the hidden vector take as long as the first of them is on its way (Ch >= L). All products
+    take as long as a row of input takes to come."""
     return design["hidden_cycles"] >= design["latency"] and design["pace"] == design["tile_cycles"]
 
 

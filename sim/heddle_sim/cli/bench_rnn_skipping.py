@@ -38,7 +38,7 @@ def skipping_row(device: Device, golden: Device, cell: str, hidden: int, inputs:
     allow (``cycles_per_step``).
 
     With a threshold the inputs are a random walk whose steps are ``CHANGE`` of its range, else normal numbers; with ``skip_zeros`` a share
-    ``ZEROS`` of them is zero. ``elements`` a step are read by the sweeps, ``multiplied`` of them have an effect, ``lanes`` is the part of
+    ``ZEROS`` of them is zero. ``elements`` a step are read by the sweeps, ``multiplied`` of them have an effect. ``lanes`` is the part of
     the dense steps of the lanes that is left, ``error`` the largest difference of an output. A column is ``dot / cat`` elements, so that
     ``cat`` is the largest that fits unless given. Results are compared with those of ``golden``.
     """

@@ -23,8 +23,8 @@ TRANSPOSE_SHAPES = ((32, 32, 128), (64, 64, 256), (128, 128, 128), (50, 70, 90))
 
 def transpose_row(device: Device, m: int, n: int, k: int, dtype: str, b_layout: str, seed: int, check: bool,
                   **choice: Any) -> dict[str, Any]:
-    """A benchmark row with ``b_bytes`` (the bytes of B in tiles, once for each block of rows of A), ``b_bytes_read`` (what the
-    hardware counted) and ``reads_per_byte``; ``choice``: see ``gemm_row``."""
+    """A benchmark row with ``b_bytes``, ``b_bytes_read`` and ``reads_per_byte``. ``b_bytes``: those of B in tiles, once for each block of
+    rows of A; ``b_bytes_read``: what the hardware counted; ``choice``: see ``gemm_row``."""
     row = gemm_row(device, m, n, k, dtype, seed, check, b_layout, **choice)
     size, rows = np.dtype(dtype).itemsize, Merge(device.cfg.threads, device.cfg.dot, row["ka"], row["kb"]).rows
     needed = -(-m // rows) * n * k * size

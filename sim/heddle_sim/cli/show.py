@@ -1,5 +1,5 @@
-"""Show what exists: configurations, registers, counters, error codes, units, instructions; or draw where a tensor copy puts its box, which
-threads of a recurrent layer compute when, what the threads of a convolution read, or which core does which rows of a sparse product."""
+"""Show what exists: configurations, registers, counters, error codes, units, instructions. Or draw: where a tensor copy puts its box; which
+threads of a recurrent layer compute when; what the threads of a convolution read; which core does which rows of a sparse product."""
 
 import argparse
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
 """Draw which elements of the image the threads of a convolution read by compiled offsets, or say how it would be done.
 
-Without --plan: bases of the first pixels, the list of offsets that all share, and for some threads the image (its first channel) with the
-place in the list where the thread reads. A p behind it: in the padding. With --plan: what each method would take by its cycle model, how
-the compiled method cuts the layer, and which method "auto" takes.
+Without --plan: bases of the first pixels, and the list of offsets that all share. For some threads also the first channel of the image: at
+each element that the thread reads stands its place in the list. A p behind it: in the padding. With --plan: what each method would take by
+its cycle model, how the compiled method cuts the layer, and which method "auto" takes.
 """
 
 from __future__ import annotations

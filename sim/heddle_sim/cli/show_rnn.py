@@ -1,8 +1,8 @@
 """Draw which thread of a recurrent layer has the lanes and the tail in which cycles, by the cycle model.
 
-A line for the lanes: the number of the thread whose sweep they multiply, a dot where nobody has them. Below, two lines for each thread: its
-sweeps, a letter each, and its jobs in the tail, as the last digit of their step, - until their last result can be read. Loading of
-weights and images is left out.
+A line for the lanes: the number of the thread whose sweep they multiply, a dot where nobody has them. Below, two lines for each thread. The
+first has its sweeps, a letter each. The second has its jobs in the tail as the last digit of their step, then - until their last result can
+be read. Loading of weights and images is left out.
 """
 
 import argparse

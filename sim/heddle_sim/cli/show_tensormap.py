@@ -1,10 +1,10 @@
 """Draw where every element of a box of a tensor lands in shared memory, before and after the swizzle.
 
-A tensor copy moves a box (--box) of a tensor (--shape), which begins at --coords, to shared memory: row after row, without gaps.
-Shared memory is drawn in rows of 128 bytes, with a cell for each of its 8 banks of 16 bytes; "3.1" is block 1 (16 bytes) of row 3
-of the box, "~" says that it lies outside the tensor and is filled, "-" that a part of it does. A bank gives one block a cycle,
-so threads that read blocks of one bank wait for each other. --swizzle exchanges the blocks within the rows of shared memory so
-that they do not; --access marks the blocks that threads read, and counts the cycles without and with it.
+A tensor copy moves a box (--box) of a tensor (--shape), which begins at --coords, to shared memory: row after row, without gaps. Shared
+memory is drawn in rows of 128 bytes, with a cell for each of its 8 banks of 16 bytes; "3.1" is block 1 (16 bytes) of row 3 of the box. "~"
+says that it lies outside the tensor and is filled, "-" that a part of it does. A bank gives one block a cycle, so threads that read blocks
+of one bank wait for each other. --swizzle exchanges the blocks within the rows of shared memory so that they do not; --access marks the
+blocks that threads read, and counts the cycles without and with it.
 
 Tuples are in numpy's order, outermost first: --shape 64 128 is 64 rows of 128 elements. Messages name the dimension of the
 descriptor, which counts from the innermost, and the axis of the shape.

@@ -116,8 +116,8 @@ class DeviceArray:
         return self.planes.count == 1 and self.size * self.dtype.itemsize == self.images * self.planes.image
 
     def in_place(self, memory: GlobalMemory, planes: Planes, images: int, front: int, tail: int) -> bool:
-        """Whether a layer that wants ``planes`` of ``images`` may read it where it lies, with ``front`` bytes in front of it and ``tail``
-        behind it, whatever they hold. The two planes of ``as_blocks`` may have any distance."""
+        """Whether a layer that wants ``planes`` of ``images`` may read it where it lies. It also reads ``front`` bytes in front of it and
+        ``tail`` behind it, whatever they hold. The two planes of ``as_blocks`` may have any distance."""
         own = self.planes
         end = self.address + (own.count - 1) * own.pitch + images * planes.image
         if memory is not self.memory or self.address < front or end + tail > memory.bytes.size:

@@ -128,7 +128,7 @@ class _Progress:
 def _rounds(cfg: Config, group: list[_Progress]) -> Iterator[list[list[tuple[_Progress, Task]]]]:
     """What a core does, program by program, until all steps are done: lists of images, an image a list of (progress, task).
 
-    Whole sequences that do not fit shared memory together are images of half of it, so that copies of one go on while another is computed.
+    Whole sequences that do not fit shared memory together are images of half of it. Copies of one then go on while another is computed.
     Where an image of them would be fewer than the contexts, programs of one image each: as many whole sequences as fit, or parts.
     """
     for images in _halves(cfg, group):
@@ -174,7 +174,7 @@ def _stored_bytes(part: list[_Progress]) -> int:
 
 
 def _build(cfg: Config, parts: list[list[tuple[_Progress, Task]]], contexts: int | None, models: list[EngineModel]) -> list[EngineImage]:
-    """Images of a program of a core: of several ones, every other lies in the upper half of shared memory, and all outputs of a half behind
+    """Images of a program of a core. Of several ones, every other lies in the upper half of shared memory. All outputs of a half lie behind
     what any of them loads there."""
     origins = [index % 2 * (cfg.shared_bytes // 2) for index in range(len(parts))]
 

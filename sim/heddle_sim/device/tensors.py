@@ -130,10 +130,10 @@ class TensorAccess(BlockAccess):
     """The part of ``Device`` that copies boxes of tensors and blocks; core 0 of the device does it.
 
     Tuples have a value for each axis of the array, outermost first, as in numpy. In im2col mode the array is (images, [planes, [rows,]]
-    columns, channels). Corners and offsets have a value for each axis but the first and the last.
-    With ``interleave`` it has the same axes (at least three), lies in global memory in slices of 16 or 32 bytes of channels,
-    and ``box`` and ``coords`` count slices along the last axis: with int8 elements and "32B", ``box=(1, 8, 8, 2)`` of an array of shape
-    (4, 8, 8, 64) has all 64 channels. Rows (the last axis) begin at multiples of 16 bytes in global memory.
+    columns, channels). Corners and offsets have a value for each axis but the first and the last. With ``interleave`` it has the same axes
+    (at least three) and lies in global memory in slices of 16 or 32 bytes of channels. ``box`` and ``coords`` then count slices along the
+    last axis: with int8 elements and "32B", ``box=(1, 8, 8, 2)`` of an array of shape (4, 8, 8, 64) has all 64 channels. Rows (the last
+    axis) begin at multiples of 16 bytes in global memory.
     """
 
     def copy_tensor(self, array: np.ndarray, *, box: Sequence[int] | None = None, coords: Sequence[int],
@@ -160,8 +160,8 @@ class TensorAccess(BlockAccess):
         check : bool
             False: what breaks a rule is left to the device, which ends with ``DeviceError``.
 
-        Returns ``ImageResult``: ``image``, the uint8 bytes of the box as they lie in shared memory from ``smem_address`` on (with a swizzle
-        whole rows of 128 bytes, zero where the box does not reach), and the counters of the copy alone.
+        Returns ``ImageResult``: ``image`` and the counters of the copy alone. ``image`` has the uint8 bytes of the box as they lie in
+        shared memory from ``smem_address`` on. With a swizzle these are whole rows of 128 bytes, zero where the box does not reach.
         Raises ``TypeError`` or ``ValueError`` with all arguments that are no integers, names or tuples of the right length; then
         ``TensorMapError``, a ``ValueError``, with all rules that they break (``docs/tensor-errors.md``).
         """

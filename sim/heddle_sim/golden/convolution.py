@@ -13,8 +13,8 @@ def convolution(x: np.ndarray, w: np.ndarray, padding: Sequence[tuple[int, int]]
                 dilation: Sequence[int], group: int = 1) -> np.ndarray:
     """Convolution of integers modulo 2**32.
 
-    y[n, p…, k] = sum over filter positions r… and channels c of x[n, p·stride + r·dilation - padding…, c] · w[k, r…, c], where c are the
-    channels of the group of output k.
+    y[n, p…, k] = sum over filter positions r… and channels c of x[n, p·stride + r·dilation - padding…, c] · w[k, r…, c]; c: the channels of
+    the group of output k.
 
     Parameters
     ----------

@@ -123,8 +123,8 @@ def column_steps(operation: MatrixOperation | SimpleNamespace) -> list[tuple[int
 
 
 def compiled_address(entry: np.ndarray, offset: np.ndarray, base: int, padding: int) -> np.ndarray:
-    """Addresses by compiled offsets: base of the operation, base of the thread and offset of the entry modulo 2^20, or the padding where a
-    mask bit of the thread that the entry asks for is not set [S2.3].
+    """Addresses by compiled offsets: base of the operation, base of the thread and offset of the entry, modulo 2^20 [S2.3]. Where a mask
+    bit of the thread that the entry asks for is not set it is the padding.
 
     ``entry``: int64 ``entry_layout``s; ``offset``: int64 offset registers of threads, ``base_layout``s; both are broadcast. Of ``padding``
     the low 20 bits count.

@@ -6,7 +6,7 @@ where they are. The sums of a tile, ``threads`` filters by up to ``threads`` pix
 Entries that the compiled-offset memory does not hold are loaded from shared memory between the ``mm`` of each tile.
 
 Loops, from outside: filters, bands, tiles of pixels. The weights of the next filters come to the other half of the factor registers behind
-the first tile. Where a half is too small the first tile of some filters loads them, some chunks in front of their ``mm``, while those
+the first tile. Where a half is too small the first tile of some filters loads them: some chunks in front of their ``mm``, while those
 before are multiplied. Filters that the registers do not hold are streamed (``compiled_products``). Bands come to two places in turn, where
 one does not hold all of x; where shared memory has room for one of them only, the next band comes when ``mm`` has left the present one.
 
@@ -36,11 +36,11 @@ _ADDRESSES = ("x", "next_x", "bases", "next_bases", "w", "first_y")     # that d
 
 
 class CompiledConvolutionKernel(CompiledProducts):
-    """``mm`` with compiled offsets for a ``CompiledConvolutionProblem``. Operands: ``a`` the first plane of the group's channels, ``b`` the
-    ``table`` of the kernel with the weights behind it, ``c`` the first plane of the result.
+    """``mm`` with compiled offsets for a ``CompiledConvolutionProblem``. Operands: ``a`` is the first plane of the group's channels; ``b``
+    is the ``table`` of the kernel with the weights behind it; ``c`` is the first plane of the result.
 
-    Uniform predicates: up0 parity of the tile, up1 parity of the band, up2 scratch, up3 a tile waits to be stored, up4 half of the factor
-    registers, or weights are to be loaded, or the sums of streamed filters begin, up5 a tile waits to be sent, up6 the rest of the first
+    Uniform predicates: up0 parity of the tile; up1 parity of the band; up2 scratch; up3 a tile waits to be stored; up4 half of the factor
+    registers, or weights are to be loaded, or the sums of streamed filters begin; up5 a tile waits to be sent; up6 the rest of the first
     band has not come. Thread predicate p1: columns of the tile.
     """
 
@@ -167,7 +167,7 @@ class CompiledConvolutionKernel(CompiledProducts):
 
     @property
     def _split(self) -> tuple[str, int, int]:
-        """Register of the length of a copy of x, and what it is for the first rows of the first band, and for all of it."""
+        """Register of the length of a copy of x; its value for the first rows of the first band; that for all of it."""
         if self.row_step > 1:           # a row each
             return "x_count", self.head, self.rows
         return "x_blocks", self._piece_bytes(self.head) // BANK_BYTES, self._piece_bytes(self.rows) // BANK_BYTES

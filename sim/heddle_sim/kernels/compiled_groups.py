@@ -1,8 +1,8 @@
 """Groups of channels of a compiled convolution: how many runs they take.
 
-Few filters a group would leave lanes idle. As many groups as the lanes hold are made one, with weights of zero between them; where each
-of these fills the lanes, all of them share a run, for which the place of x moves on with the tiles of filters. Few channels are filled up
-to a word with zeros where words, which several lanes a filter need, are faster than bytes.
+Few filters a group would leave lanes idle. As many groups as the lanes hold are made one, with weights of zero between them. Where each of
+these fills the lanes, all of them share a run. The place of x then moves on with the tiles of filters. Few channels are filled up to a word
+with zeros where words, which several lanes a filter need, are faster than bytes.
 """
 
 from __future__ import annotations

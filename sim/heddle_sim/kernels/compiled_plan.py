@@ -48,10 +48,10 @@ class CompiledConvolutionProblem(Problem):
 
     ``geometry``: of all images with all channels. ``group``: number of the group; None: each tile of filters has a group of its own.
     ``zero_point``: what the padding reads as. ``bias``: each filter has one. ``requantise``: what becomes of the sums of this group;
-    without it y is int32, modulo 2**32. ``merged``: groups that are one here, with zeros between them. ``addends``: filters are the
-    sum of one or two of 8 bits. ``ka``: pixels that ``mm`` multiplies at once; with more than one a group has ``dot`` channels and
-    ``threads`` / ``ka`` filters, and a tile of filters has up to ``ka`` groups, each with an ``mm`` of its own. ``filled``: how many
-    of the channels are zeros, which make the others a word.
+    without it y is int32, modulo 2**32. ``merged``: groups that are one here, with zeros between them. ``addends``: filters are the sum of
+    one or two of 8 bits. ``ka``: pixels that ``mm`` multiplies at once. With more than one a group has ``dot`` channels and ``threads`` /
+    ``ka`` filters. A tile of filters then has up to ``ka`` groups, each with an ``mm`` of its own. ``filled``: how many of the channels are
+    zeros, which make the others a word.
     """
 
     geometry: Geometry
@@ -251,8 +251,8 @@ class CompiledConvolutionPlan(Kernel):
         raise Unfit("shared_memory_kib")
 
     def _cut(self, places: int, slots: int, chunk: int) -> None:
-        """Shared memory with so many places of bands and slots of ``chunk`` words of weights, the rows of a band, and the pixels of a tile:
-        fewer than ``threads`` where that is faster, as of small images, whose last tile would be nearly empty."""
+        """Shared memory with so many places of bands and slots of ``chunk`` words of weights; the rows of a band; the pixels of a tile.
+        These are fewer than ``threads`` where that is faster: the last tile of a small image would be nearly empty."""
         cfg, shape = self.cfg, self.problem.geometry
         self.band_places, self.chunk_words = places, chunk
         self.chunks = [min(chunk, self.words - start) for start in range(0, self.words, chunk)]

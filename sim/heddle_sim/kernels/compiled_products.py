@@ -1,7 +1,7 @@
 """Products of a compiled convolution: the weights of the lanes, the entries of the offsets, and the ``mm`` of a tile [S2.3].
 
 Where the factor registers hold the filters of all lanes, weights stay there for all tiles of these filters. Longer ones are streamed: each
-tile loads them again, a part at a time, into two places of the factor registers in turn, and the sums stay in the product registers.
+tile loads them again, a part at a time, into two places of the factor registers in turn. The sums stay in the product registers.
 """
 
 from __future__ import annotations

@@ -49,9 +49,9 @@ class ConvolutionKernel(Kernel):
     """Implicit matrix product (im2col) of a ``ConvolutionProblem``.
 
     The program is a ring of four blocks, one for each slot. What happens once a tile or once a row of the filter stands behind them. It
-    returns to the block that uniform register ``block`` or ``back`` names. Uniform predicates: up0 tile parity, up2 scratch, up3 a
-    tile waits to be stored, up4 nothing is left but that, up5 first step of a tile, up6 last piece of the channels. Thread
-    predicates: p1 columns of the tile, p2 none. Segments: ur0 slots, ur1 staging areas, with their swizzles.
+    returns to the block that uniform register ``block`` or ``back`` names. Uniform predicates: up0 tile parity; up2 scratch; up3 a tile
+    waits to be stored; up4 nothing is left but that; up5 first step of a tile; up6 last piece of the channels. Thread predicates: p1
+    columns of the tile, p2 none. Segments: ur0 slots, ur1 staging areas, with their swizzles.
 
     ``stage_count``: staging areas, 2 or 1. ``most_blocks``: 16-byte blocks of channels in a row of a slot, at most. Raises ``ValueError``
     where the configuration lacks a feature, ``Unfit`` where the slots do not fit shared memory.

@@ -1,6 +1,6 @@
 """Depthwise convolution on the sparse engine [S2.3]: pixels are rows of a panel, filters are weights that each PE has for its channels.
 
-A row of the panel has ``4 * threads`` bytes: the channels of a pixel, or, where these are few, those of a pixel of each of some *strips*,
+A row of the panel has ``4 * threads`` bytes: the channels of a pixel. Where these are few it has those of a pixel of each of some *strips*:
 horizontal parts of the image that are done side by side. A pixel of the result is a row of a sparse matrix whose elements are the pixels
 that its window meets; an element in the padding is row 0 of the panel, which has zero points. Which pixels these are is the same for all
 channels and strips, so the list of them is made once, before the run.
@@ -177,7 +177,7 @@ class DepthwiseKernel(DepthwisePlan):
         return [*lines, "commit_group"]
 
     def _place_in(self, area: int, rows: Block, strip: int, channels: int, item: int) -> int:
-        """Shared address of row ``rows.first`` of a strip in an area that has ``rows.rows`` rows of each, one strip behind the other or
+        """Shared address of row ``rows.first`` of a strip in an area with ``rows.rows`` rows of each. Strips lie one behind the other or
         side by side; ``item``: bytes of a channel."""
         if self.parted is not None:
             return area + (strip * rows.rows + rows.first) * channels * item

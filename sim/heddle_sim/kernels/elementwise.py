@@ -102,8 +102,8 @@ class SumKernel(Kernel):
         return _START + 3 * min(chunk, nbytes) / cfg.axi_bytes + max(count, 1) * max(work, 2 * chunk / cfg.axi_bytes)
 
     def bound(self) -> float:
-        """Cycles that no run of this program can beat: those of the thread unit for all elements, every lane at work and nothing waiting,
-        or of the bytes of a and b on the bus, whichever are more."""
+        """Cycles that no run of this program can beat: those of the thread unit for all elements, with every lane at work and nothing
+        waiting; or, if more, those of the bytes of a and b on the bus."""
         nbytes = self.problem.nbytes
         return max(thread_cycles(self.cfg, self._round(0)) * nbytes / self.round_bytes, 2 * nbytes / self.cfg.axi_bytes)
 

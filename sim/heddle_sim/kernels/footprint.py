@@ -17,7 +17,7 @@ _REGISTER = 4       # bytes
 
 
 class Footprint(NamedTuple):
-    """Bytes of ``shared`` memory up to the end of the last region, of the ``factors`` registers of all lanes, and of the memory of compiled
+    """Bytes: of ``shared`` memory up to the end of the last region; of the ``factors`` registers of all lanes; of the memory of compiled
     ``offsets``."""
 
     shared: int
@@ -28,8 +28,8 @@ class Footprint(NamedTuple):
 def footprint(kernel: Kernel) -> Footprint:
     """What the kernel of a convolution takes.
 
-    Factor registers hold pixels (depthwise), or weights (compiled) or pixels (gather, im2col), twice where one half is loaded while ``mm``
-    reads the other, two parts of those that are streamed, and the places of the columns.
+    Factor registers hold pixels (depthwise, gather, im2col) or weights (compiled), and the places of the columns. They hold these twice
+    where one half is loaded while ``mm`` reads the other, and two parts of those that are streamed.
     """
     cfg = kernel.cfg
     if isinstance(kernel, CompiledConvolutionPlan):

@@ -4,8 +4,8 @@ Lanes hold outputs. Weights lie in global memory as one stream of tiles, of ``th
 has one, then weights in blocks of 16 inputs, each block with all outputs of the tile side by side. So neighbouring threads load from
 different banks. Four slots of shared memory take tiles in turn, or two where there is no room for more. While the threads load one to a
 half of the factor registers, those behind it arrive. ``mm`` multiplies a tile with the inputs of the layer, a column for each row. The
-output stage makes bytes of its sums while the next ``mm`` is under way, and the threads store them as inputs of the next layer. Only the
-first ``mm`` of a layer waits for these stores.
+output stage makes bytes of its sums while the next ``mm`` is under way. The threads store them as inputs of the next layer. Only the first
+``mm`` of a layer waits for these stores.
 """
 
 from __future__ import annotations

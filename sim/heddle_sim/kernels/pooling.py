@@ -139,8 +139,8 @@ class PoolKernel(Kernel):
         return int(kernel._cycles(kernel.bands))
 
     def bound(self) -> float:
-        """Cycles that no run of this program can beat: those of the thread unit for all results, every lane at work and nothing waiting, or
-        of the bytes of x or of the result on the bus, whichever are more."""
+        """Cycles that no run of this program can beat: those of the thread unit for all results, with every lane at work and nothing
+        waiting; or, if more, those of the bytes of x or of the result on the bus."""
         shape = self.problem.geometry
         pixels = shape.images * shape.channels * max(prod(shape.size), prod(shape.result))
         return max(self._window(self.bands).cycles * self.problem.words / self.cfg.threads, pixels / self.cfg.axi_bytes)
@@ -203,8 +203,8 @@ class PoolKernel(Kernel):
         return WindowOutput(problem.signed, 0, steps, problem.bias, left, 0 if alike else _FACTOR_BYTES * len(self._row_classes[0]))
 
     def table(self) -> bytes:
-        """What lies at the beginning of shared memory, where windows have different multipliers: those of each column of results for each
-        class of rows, four of each, and for each row the place of its multipliers in the first column."""
+        """What lies at the beginning of shared memory, where windows have different multipliers. These are: those of each column of results
+        for each class of rows, four of each; for each row the place of its multipliers in the first column."""
         steps = self._output.steps
         if steps is None or not self._output.factor_step:
             return b""

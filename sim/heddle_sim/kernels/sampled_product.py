@@ -1,7 +1,7 @@
 """Sampled product on the sparse engine: columns of B go to factor registers, rows of A pass by, sums are made where a mask has elements.
 
-Packages of the mask and rows of A arrive in four slots of shared memory, sums leave from four others, while the engine works on the block
-between them. Chunks of B come before, through slots where the sums will be. Sizes and addresses are known to the host.
+Packages of the mask and rows of A arrive in four slots of shared memory. Sums leave from four others. Meanwhile the engine works on the
+block between them. Chunks of B come before, through slots where the sums will be. Sizes and addresses are known to the host.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class SampledOperands:
 
 @dataclass(frozen=True, eq=False)
 class SampledProductProblem(Problem):
-    """Sums of A (M x K) x B (K x N), both int8 or uint8, at the elements of ``mask`` (M x N, ``Compressed``), times its values.
+    """Sums of A (M x K) x B (K x N) at the elements of ``mask`` (M x N, ``Compressed``), times its values. A and B are int8 or uint8.
 
     ``inner``: K, at least 1. ``pattern``: the values count as 1. ``order`` and ``dynamic``: how blocks of rows are dealt to cores
     (``hand_out``).

@@ -62,8 +62,8 @@ class SparseProductProblem(Problem):
     """C (M x N, int32) = A (M x K, ``Compressed``) x B (K x N, int8 or uint8). Values of A are int8, uint8 or int16.
 
     ``order`` and ``dynamic``: how blocks of rows are dealt to cores (``hand_out``). ``resident``: B is in the factor registers before the
-    run that counts, and sums stay in shared memory, each block in the place of the fourth one before it.
-    ``tile``: columns of a panel, a multiple of 16; all that the lanes hold without it.
+    run that counts. Sums stay in shared memory, each block in the place of the fourth one before it. ``tile``: columns of a panel, a
+    multiple of 16; all that the lanes hold without it.
     """
 
     a: Compressed

@@ -68,9 +68,9 @@ def _four_tiles(cfg: Config, tiling: Tiling) -> bool:
 class TiledKernel(Transfers, Kernel):
     """Tiled product of a ``MatmulProblem`` in global memory, cut by a ``Tiling``; ``result_bytes``: size of an element of C.
 
-    Uniform predicates: up0 tile parity, up1 half of the factor registers, up2 scratch, up3 a tile waits to be stored, up4 last
-    store, up5 first chunk of a tile, up6 last chunk. Thread predicates: p1 columns of the tile, p2 lanes with a word of the last slice,
-    p3 lanes with results. Segments: ur0 staged A, ur2 and ur3 staged C, ur7 slot of B.
+    Uniform predicates: up0 tile parity; up1 half of the factor registers; up2 scratch; up3 a tile waits to be stored; up4 last store; up5
+    first chunk of a tile; up6 last chunk. Thread predicates: p1 columns of the tile, p2 lanes with a word of the last slice, p3 lanes with
+    results. Segments: ur0 staged A, ur2 and ur3 staged C, ur7 slot of B.
     """
 
     gain = MERGE_GAIN

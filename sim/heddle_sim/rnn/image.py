@@ -100,8 +100,8 @@ class _Builder:
         self.bias_base = self.contexts * self.registers
 
     def _loads_biases(self) -> bool:
-        """Biases come from a table instead of the lanes: where the words of weights leave none for them, as long as no lane has several
-        sums, of which a program could load the first only."""
+        """Biases come from a table instead of the lanes: where the words of weights leave none for them. No lane may have several sums: a
+        program could load the first of them only."""
         biased = [(model, name) for model in self.models for name in self._with_bias(model)]
         if any(model.cat(name) > 1 for model, name in biased):
             return False

@@ -1,7 +1,7 @@
 """How the multipliers are shared between elements and rows, and how many threads fill the stalls [S3.3, S3.6].
 
 A step of a layer with G gates multiplies G·h rows with Lx + h elements. With EP elements and VP rows a cycle it takes Cx = m·⌈Lx/EP⌉ cycles
-for the input and Ch = m·⌈h/EP⌉ for the hidden vector, m = ⌈G·h/VP⌉; L is the time from the last product to the first element of the next
+for the input and Ch = m·⌈h/EP⌉ for the hidden vector; m = ⌈G·h/VP⌉; L is the time from the last product to the first element of the next
 hidden vector. ``timing.py`` has a model of the engine itself, cycle by cycle.
 """
 

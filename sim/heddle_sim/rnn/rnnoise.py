@@ -67,7 +67,7 @@ def rnnoise_network(arrays: Mapping[str, np.ndarray], features: ArrayLike | None
     """``Network`` with input "features" and outputs "denoise_output.h" and "vad_output.h".
 
     All vectors have the same fraction, so that all weights keep their published values. It leaves one and a half times the range of what
-    the float network makes of ``features``, and candidates twice that, as they go beyond states; 10 bits without, for magnitudes up to 16.
+    the float network makes of ``features``. Candidates get twice that, as they go beyond states; 10 bits without, for magnitudes up to 16.
     """
     largest = 16.0 if features is None else max(np.abs(rows).max() for rows in _float_results(arrays, features).values())
     fraction = int(np.floor(np.log2(32768 / max(1.5 * largest, 4.0))))

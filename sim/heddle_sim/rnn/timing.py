@@ -305,9 +305,9 @@ class _Engine:
 
 def task_timeline(cfg: Config, tasks: Sequence[tuple], contexts: int) -> tuple[int, list[tuple]]:
     """(cycles, events) of (model, steps) pairs that ``contexts`` contexts take in order, or of triples with what ``zero_columns`` says of
-    the task; an event is (context, step, sweep, cycle of the first column, end in the lanes, begin of the job, end of its slots, [(begin,
-    end) of columns]), begin and end of the job None without one; several columns that follow each other are one where nothing was waited
-    for."""
+    the task. An event is (context, step, sweep, first column, lanes, begin, slots, [(begin, end) of columns]): the cycle of the first
+    column, the end in the lanes, begin of the job, end of its slots. Begin and end of the job are None without one. Several columns that
+    follow each other are one where nothing was waited for."""
     engine = _Engine(cfg, tasks, min(contexts, len(tasks)))
     cycles = engine.run()
     return cycles, engine.events

@@ -93,7 +93,8 @@ def resident_bound(cfg: Config, a: Compressed, columns: int, b_bytes: int | None
 
 
 def sampled_bound(cfg: Config, mask: Compressed, inner: int, pattern: bool = False, start: int = START_CYCLES) -> ProductBound:
-    """Bound of a sampled product of 8-bit operands, A · B at the elements of a mask, from operands in global memory to the sums there.
+    """Bound of a sampled product of 8-bit operands: A · B at the elements of a mask. It counts from operands in global memory to the sums
+    there.
 
     Columns of B that meet an element are read before the first product. Rows of A and the mask are read, and sums written, beside the
     products.

@@ -12,8 +12,8 @@ __all__ = ["GENERATED", "Statistics", "generated_suite", "power_law_matrix", "sp
 
 
 class Statistics(NamedTuple):
-    """Size, share of zeros, how uneven the lengths of rows and columns are (standard deviation by mean), and how many rows, at least, have
-    no element."""
+    """Size; share of zeros; how uneven the lengths of rows and columns are (standard deviation by mean); how many rows, at least, have no
+    element."""
 
     rows: int
     columns: int

@@ -149,7 +149,8 @@ def _sample_sizes(mask: Compressed, first: int, rows: int, pattern: bool) -> lis
 
 def samples_package(mask: Compressed, first: int, rows: int, address: int, output: int, *, left: int, words: int, panel_rows: int,
                     pattern: int, **flags: int) -> np.ndarray:
-    """A job that multiplies rows of A with the columns of B that a mask has elements in, with the part of the mask that it reads, uint8.
+    """A job that multiplies rows of A with the columns of B in which a mask has elements. Returns it with the part of the mask that it
+    reads, uint8.
 
     The elements of a package are counted from its first one on, so that its sums begin a word of shared memory.
 

@@ -335,7 +335,7 @@ async def transposed_errors(dut):
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
 async def first_step(dut):
-    """The time from an operation to its sum is what the unit's page says, and a read granted in the cycle of ``done`` sees the sum."""
+    """The time from an operation to its sum is what the unit's page says. A read granted in the cycle of ``done`` sees the sum."""
     bench, work = await begin(dut)
     work.merges = False
     one = np.arange(work.cfg.threads) == 0

@@ -1,7 +1,7 @@
 """Accesses of the thread unit to the lanes' registers, for a ``MatrixBench``.
 
-``drive`` puts the request on the port; ``sample`` looks at the grants at the end of the cycle, updates the bench's
-model and returns whether something was granted and whether the access is over.
+``drive`` puts the request on the port; ``sample`` looks at the grants at the end of the cycle and updates the bench's model. It returns
+whether something was granted and whether the access is over.
 """
 
 import numpy as np

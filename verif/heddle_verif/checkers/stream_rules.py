@@ -56,9 +56,9 @@ def _interfaces(signature, prefix=()):
 def bundles_of(signature):
     """Every stream of a component's signature whose payload is several signals, as ``(name, valid, ready, parts)``, names of ports.
 
-    That is an interface with a member ``valid``, with or without ``ready``, and members ``<name>valid`` and ``<name>ready`` of an interface
-    or of the component, as in AXI, with what else begins with ``<name>``. ``valid`` and ``ready`` of the component itself are not looked
-    at: nothing says what is their payload.
+    That is an interface with a member ``valid``, with or without ``ready``. It is also, as in AXI, members ``<name>valid`` and
+    ``<name>ready`` of an interface or of the component, with what else begins with ``<name>``. ``valid`` and ``ready`` of the component
+    itself are not looked at: nothing says what is their payload.
     """
     found = []
     for prefix, plain in _interfaces(signature):

@@ -60,9 +60,9 @@ class SharedMemorySpec(Component):
     a request at port n, readers first, have granted at most ``patience`` + n cycles after its transfer. At port 0 it is one cycle for
     each other port.
 
-    With ``contents`` instead a bit of a word anywhere: a read that is transferred when no write of that bit is without acknowledgement, and
-    that is answered before the next one is transferred, finds what the last one wrote. Environment: streams keep to the rules, a request
-    has a bank.
+    With ``contents`` instead a bit of a word anywhere, and a read that is transferred when no write of that bit is without acknowledgement.
+    If it is answered before the next write is transferred, it finds what the last one wrote. Environment: streams keep to the rules, a
+    request has a bank.
     """
 
     def __init__(self, patience, shared_writes, readers=2, writers=1, contents=False):

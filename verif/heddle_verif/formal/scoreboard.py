@@ -14,11 +14,10 @@ class TokensSpec(Component):
 
     While an instruction in flight of one unit uses the granule, none of the other unit that uses it is ``free``; an ``mm`` is not free
     while a thread instruction that writes predicates is in flight; the empty flags are exact; what has waited a cycle with nothing in
-    flight is free; what is free stays so until it is added.
-    An ``mm`` may be free while such a thread instruction is in flight, if its lanes alone need the granule and no other ``mm`` is in
-    flight; the matrix unit is held, by ``matrix_hold`` of the cycle before, until the granule is free.
-    Environment: instructions are taken when the gate is open, added when free only and complete in order, at most ``in_flight`` of a
-    unit are under way; two granules of each kind are used (the others are treated alike, bit by bit).
+    flight is free; what is free stays so until it is added. An ``mm`` may be free while such a thread instruction is in flight: if its
+    lanes alone need the granule and no other ``mm`` is in flight; the matrix unit is held, by ``matrix_hold`` of the cycle before, until
+    the granule is free. Environment: instructions are taken when the gate is open, added when free only, and complete in order; at most
+    ``in_flight`` of a unit are under way; two granules of each kind are used (the others are treated alike, bit by bit).
     """
 
     def __init__(self, in_flight):

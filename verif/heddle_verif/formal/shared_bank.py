@@ -12,7 +12,7 @@ __all__ = ["SharedBankSpec"]
 class SharedBankSpec(Component):
     """At most one read and one write are granted; the lowest port that requests goes first; the row of the granted port is the one read.
 
-    Contents: every bit of a symbolic row keeps what the last granted write with its byte enabled put there, and is on ``data``
+    Contents: every bit of a symbolic row keeps what the last granted write with its byte enabled put there. It is on ``data``
     ``SHARED_READ_LATENCY`` cycles after a granted read of the row. Environment: none, all requests are free.
     """
 

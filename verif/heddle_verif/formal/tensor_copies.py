@@ -27,8 +27,8 @@ def _config():
 
 
 class RowBurstsSpec(Component):
-    """The pieces of a row cover its blocks of shared memory once each and in order, the first row from ``shared_block`` on and each other
-    one a pitch after its predecessor, and nothing else.
+    """The pieces of a row cover its blocks of shared memory once each and in order, and nothing else. The first row begins at
+    ``shared_block``, each other one a pitch after its predecessor.
 
     A piece inside the tensor lies in one line of global memory and within the part of its row that is inside; other pieces lie outside of
     that part. The last piece of the last row, and no other, is marked. Environment: what ``TensorSetup`` promises about a row, and one
@@ -88,9 +88,8 @@ class RowBurstsSpec(Component):
 class BoxWalkSpec(Component):
     """A walk has exactly the rows of its box, the last one marked: a tile of two dimensions all positions of both, a column all its pixels.
 
-    The rows of a tile lie where the steps of its loops lead. Environment: the other loops of a tile have one row, both others are
-    one of ``TILES``, columns have at most 8 pixels, their inner loops 3 elements; ``stop`` is low (its effect is tested
-    in simulation).
+    The rows of a tile lie where the steps of its loops lead. Environment: the other loops of a tile have one row, both others are one of
+    ``TILES``; columns have at most 8 pixels, their inner loops 3 elements; ``stop`` is low (its effect is tested in simulation).
     """
 
     # Elements of the innermost side and the step through it, those of the other.

@@ -1,10 +1,10 @@
 """Mutation testing: how many broken versions of a unit its bench notices.
 
-``python -m heddle_verif.mutation.mutate [--count N] [--minutes M] [--jobs J] [unit …]`` builds one simulator per unit with N mutants in it,
-runs the bench on each mutant, up to its first test that fails, and prints a table; survivors are listed with their place in the source
-after it was tried to prove them equivalent. The same goes to ``build/mutation.json``. A unit is skipped if that file
-has a complete result for the same Verilog, bench and choice of mutants; its row says ``unchanged``. Survivors that are understood are
-in ``verif/mutation_waivers.toml``.
+``python -m heddle_verif.mutation.mutate [--count N] [--minutes M] [--jobs J] [unit …]`` builds one simulator per unit with N mutants in it.
+It runs the bench on each mutant, up to its first test that fails, and prints a table. Survivors are listed with their place in the source
+after it was tried to prove them equivalent. The same goes to ``build/mutation.json``. A unit is skipped if that file has a complete result
+for the same Verilog, bench and choice of mutants; its row says ``unchanged``. Survivors that are understood are in
+``verif/mutation_waivers.toml``.
 """
 
 import argparse

@@ -38,8 +38,8 @@ def random_program(rng, cfg, length, *, executable=True, memory_bytes=1 << 16, s
 def broken_program(rng, cfg, length, *, memory_bytes):
     """An executable program in which one instruction word is broken, and the number of that instruction.
 
-    One bit of the word is inverted, or all bits are random. Everything before has ended when the instruction is issued, so that
-    an error which the front end finds leaves a state that does not depend on time.
+    One bit of the word is inverted, or all bits are random. Everything before has ended when the instruction is issued. So an error which
+    the front end finds leaves a state that does not depend on time.
     """
     source = random.Random(int(rng.integers(1 << 62)))
     text, place = ExecutableGenerator(source, cfg, memory_bytes).interrupted(length)

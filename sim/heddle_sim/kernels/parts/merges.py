@@ -130,7 +130,8 @@ class Merge:
         return min(columns, self.registers) if self.b_in_rows else -(-columns // self.ka)
 
     def loads(self, nbytes: int) -> list[tuple[int, int, str]]:
-        """(32-bit number behind the first factor register, byte of k for b = 0, load modifier) of each load of ``nbytes`` of a row of A."""
+        """Of each load of ``nbytes`` of a row of A: (32-bit number behind the first factor register, byte of k for b = 0, load
+        modifier)."""
         if self.kb == 1:
             return [(4 * block, BANK_BYTES * block, "v4") for block in range(-(-nbytes // BANK_BYTES))]
         access = {4: "b32", 8: "v2", 16: "v4"}[self.dot]

@@ -19,8 +19,8 @@ _AHEAD = 110                # of a copy, before the bus is done with the one bef
 
 
 class Event(Enum):
-    """``LOAD`` of a part of A (its number, and that of the load in the part), ``COPY`` of columns of B to a slot, ``MULTIPLY`` a tile by
-    a part."""
+    """``LOAD`` of a part of A (its number, and that of the load in the part); ``COPY`` of columns of B to a slot; ``MULTIPLY`` a tile by a
+    part."""
 
     LOAD = 0
     COPY = 1
@@ -28,10 +28,10 @@ class Event(Enum):
 
 
 def beginning(cfg: Config, tiling: StreamTiling) -> list[list[Any]]:
-    """(event, first number, second number) of the loads of A, the copies to the second slot and those behind it, and ``mm`` of the first
-    two tiles.
+    """Events as (event, first number, second number): loads of A; copies to the second slot and those behind it; ``mm`` of the first two
+    tiles.
 
-    Instructions issue in order. So each stands where it waits for nothing: loads follow each other as fast as the thread unit takes them,
+    Instructions issue in order. So each stands where it waits for nothing: loads follow each other as fast as the thread unit takes them.
     ``mm`` comes when its columns of B and its part of A are expected in their places.
     """
     share, groups = max(tiling.shares, key=lambda part: part.columns), cfg.thread_groups

@@ -10,8 +10,8 @@ _BRANCH = re.compile(r"(?:@(!?)(up\d+) )?bra ([A-Za-z_]\w*)")
 
 
 def shortened(lines: Sequence[str]) -> list[str]:
-    """The same program with fewer branches taken: a branch to a branch goes to its target, one to the next line is left out, and a
-    branch around another one becomes that one with the opposite guard."""
+    """The same program with fewer branches taken: a branch to a branch goes to its target; one to the next line is left out; a branch
+    around another one becomes that one with the opposite guard."""
     while (better := _shorter(lines)) != lines:
         lines = better
     return list(lines)

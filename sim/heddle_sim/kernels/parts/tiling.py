@@ -83,8 +83,8 @@ class Tiling(SharedAreas):
                    fewest: int = _FEWEST_COLUMNS, plain: bool = False, n: int | None = None) -> Iterator[Tiling]:
         """Tilings for a length of k in bytes, the fastest first.
 
-        They have as many columns as there are threads and two staging areas of C where shared memory has room; with ``n``, the columns
-        of the product, only as many as make all tiles alike, so that ``mm`` of the last one is not too short for the stores of the one
+        They have as many columns as there are threads and two staging areas of C where shared memory has room. With ``n``, the columns of
+        the product, they have only as many as make all tiles alike. Then ``mm`` of the last one is not too short for the stores of the one
         before. Later ones have shorter and shorter chunks, whose programs are shorter.
 
         ``b_rows`` (``RowsOfB``): B comes in rows of k. ``reserved`` bytes at the end of shared memory are not used. A tile has at least

@@ -26,7 +26,7 @@ _LEAST_OPSET = 13       # with scales for each filter
 
 
 class Calibration(NamedTuple):
-    """``samples`` of each input, one of its shape or several along an axis in front of it, and bits of activations and weights, 8 or 16."""
+    """``samples`` of each input: one of its shape, or several along an axis in front of it. Bits of activations and weights: 8 or 16."""
 
     samples: Mapping[str, np.ndarray]
     activation_bits: int = 8
