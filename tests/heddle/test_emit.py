@@ -5,6 +5,8 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from amaranth.hdl import Module, Signal, signed
@@ -229,6 +231,15 @@ def test_yosys_errors_are_reported():
         run_yosys([], ["nonsense"])
     with pytest.raises(YosysError, match="must end within 0.01 s"):
         run_yosys([], ["help"], timeout_s=0.01)
+
+
+def test_what_yosys_starts_ends_with_it():
+    seconds = str(600 + os.getpid() / 1e7)
+    with pytest.raises(YosysError, match="must end within 3 s"):
+        run_yosys([], [f"exec -- sleep {seconds}"], timeout_s=3)
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            assert (process / "cmdline").read_bytes().split(b"\0")[:2] != [b"sleep", seconds.encode()]
 
 
 class Unknown(Component):

@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import re
+import signal
 import sys
 import time
 import tomllib
@@ -280,6 +281,7 @@ def main(arguments=None):
     if unknown:
         parser.error(f"unit must be one of {', '.join(UNITS)}, not {', '.join(sorted(unknown))}")
     warnings.simplefilter("ignore", UnusedElaboratable)     # components asked for their ports only
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))     # no mutant begins after it; those under way end, with all they started
     run_units(options.unit or list(UNITS), options.count, options.minutes, options.seed, options.jobs, options.again,
               report=lambda line: print(line, flush=True))
     return 0
