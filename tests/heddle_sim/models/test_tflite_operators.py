@@ -200,6 +200,15 @@ def test_operators_of_the_host(tmp_path, device, op, shape, result, arguments):
     check(one_operator(tmp_path / "a.tflite", op, shape, result, **arguments), device, "host")
 
 
+@pytest.mark.parametrize("dtype, zero_point", [("int8", -90), ("int8", 77), ("uint8", 40)])
+def test_averages_on_the_host_round_the_integers(tmp_path, dtype, zero_point):
+    same = dict(scale=0.5, zero_point=zero_point)
+    path = one_operator(tmp_path / "a.tflite", "AVERAGE_POOL_2D", (1, 9, 8, 5), (1, 5, 4, 5), "Pool2DOptions", padding=SAME, strideH=2,
+                        strideW=2, filterHeight=2, filterWidth=2, fusedActivationFunction=RELU, dtypes=(dtype,) * 2, x=same, y=same)
+    with Device("small", "golden", memory_bytes=1 << 20) as device:
+        check(path, device, "host", 0)
+
+
 @pytest.mark.parametrize("padding, size", [(SAME, (8, 6)), (VALID, (9, 7))])
 def test_transposed_convolutions(tmp_path, device, padding, size):
     rng, file = rng_of(5), TfliteFile()

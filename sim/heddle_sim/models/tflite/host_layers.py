@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import Refusal
 from ..graph import Node
-from .host_call import HostCall
+from .host_call import HostCall, as_real
 from .host_functions import activated
 from .options import pairs_of, per_axis
 
@@ -77,9 +77,22 @@ def _fully_connected(call: HostCall) -> list[np.ndarray]:
 
 
 def _pool(call: HostCall, function: Callable[[np.ndarray], np.ndarray]) -> list[np.ndarray]:
+    return [call.quantise(activated(call, function(_elements(call, call.real(0)))))]
+
+
+def _elements(call: HostCall, x: np.ndarray) -> np.ndarray:
+    """What the windows of a pool have, in front of the axes of the result; nan where they reach over the edge."""
     kernel = per_axis(call.node.attributes, "filter_height", "filter_width")
-    values = np.stack([values for _, values in _windows(call.real(0), call.node, kernel, np.nan)])
-    return [call.quantise(activated(call, function(values)))]
+    return np.stack([values for _, values in _windows(x, call.node, kernel, np.nan)])
+
+
+def _average(call: HostCall) -> list[np.ndarray]:
+    """Of quantised images the average of the integers is rounded, halves away from zero, whatever their zero point is."""
+    x = call.raw(0)
+    if x.dtype.kind == "f":
+        return _pool(call, lambda values: np.nanmean(values, axis=0))
+    means = np.nanmean(_elements(call, x.astype(np.float64)), axis=0)
+    return [call.quantise(activated(call, as_real(call.tensor(0), np.trunc(means + np.copysign(0.5, means)))))]
 
 
 def _places(call: HostCall, axis: int) -> tuple[np.ndarray, np.float32]:
@@ -123,5 +136,5 @@ LAYERS: dict[str, Handler] = {
     "CONV_2D": _convolution, "DEPTHWISE_CONV_2D": _depthwise, "FULLY_CONNECTED": _fully_connected, "BATCH_MATMUL": _batch_matmul,
     "TRANSPOSE_CONV": _transposed_convolution, "RESIZE_NEAREST_NEIGHBOR": _nearest, "RESIZE_BILINEAR": _bilinear,
     "L2_POOL_2D": lambda call: _pool(call, lambda values: np.sqrt(np.nanmean(values ** 2, axis=0))),
-    "AVERAGE_POOL_2D": lambda call: _pool(call, lambda values: np.nanmean(values, axis=0)),
+    "AVERAGE_POOL_2D": _average,
     "MAX_POOL_2D": lambda call: _pool(call, lambda values: np.nanmax(values, axis=0))}
