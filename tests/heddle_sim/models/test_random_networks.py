@@ -1,0 +1,53 @@
+"""Random quantised networks: nothing is refused, each layer is within 1 of LiteRT's reference kernels, and a loaded one gives the same."""
+
+import numpy as np
+import pytest
+from heddle.config import preset_names
+from heddle_sim import Device
+from heddle_sim.models import load_model
+from heddle_sim.models.comparison import compared
+from heddle_verif.stimulus.tflite_networks import random_tflite_network
+
+ON_DEVICE = {"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "ADD", "MEAN", "AVERAGE_POOL_2D"}      # of ``base``, whatever their sizes
+
+
+def check_network(path, device):
+    """Compared and loaded; returns the placement."""
+    with load_model(path, device) as model:
+        rng = np.random.default_rng(0)
+        inputs = {name: rng.integers(np.iinfo(tensor.dtype).min, np.iinfo(tensor.dtype).max, tensor.shape, tensor.dtype, endpoint=True)
+                  for name, tensor in model.inputs().items()}
+        found = compared(model, inputs)
+        operators = [placed.node.op for placed in model.placement]
+        assert all(node.most <= 1 for node in found.nodes), list(zip(operators, found.nodes))
+        with device.load(model) as loaded:
+            outputs = loaded(inputs).outputs
+        assert all(np.array_equal(outputs[name], array) for name, array in found.result.outputs.items()), operators
+        return model.placement
+
+
+def check_networks(path, configuration, seeds):
+    used = set()
+    with Device(configuration, "golden", memory_bytes=8 << 20) as device:
+        for seed in seeds:
+            placement = check_network(random_tflite_network(np.random.default_rng([97, seed]), path), device)
+            used |= {(placed.node.op, placed.where) for placed in placement}
+    return used
+
+
+def test_some(tmp_path):
+    used = check_networks(tmp_path / "a.tflite", "base", range(12))
+    assert len(used) >= 8
+    assert not {op for op, where in used if where == "host"} & ON_DEVICE
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("configuration", preset_names())
+def test_many(tmp_path, configuration):
+    check_networks(tmp_path / "a.tflite", configuration, range(100, 120))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("configuration", preset_names())
+def test_more(tmp_path, configuration, seed):
+    check_networks(tmp_path / "a.tflite", configuration, range(1000 * (seed or 0), 1000 * (seed or 0) + 300))
