@@ -197,6 +197,28 @@ def test_float_networks_are_quantised_from_samples(tmp_path, device):
     assert np.abs(found.result.outputs["y"] - near).max() < 0.1
 
 
+def test_what_belongs_to_a_layer_joins_it(tmp_path, device):
+    """Padding in front of a convolution, normalisation behind it, the addend of a product: none is a node of the host."""
+    rng = np.random.default_rng(12)
+    constants = {name: rng.uniform(0.5, 1, shape).astype(F32) for name, shape in
+                 (("w", (8, 3, 3, 3)), ("s", (8,)), ("o", (8,)), ("m", (8,)), ("v", (8,)), ("u", (8, 5)), ("c", (5,)))}
+    constants["p"] = np.array([0, 0, 1, 1, 0, 0, 1, 1])
+    nodes = [make_node("Pad", ["x", "p"], ["0"]), make_node("Conv", ["0", "w"], ["1"]),
+             make_node("BatchNormalization", ["1", "s", "o", "m", "v"], ["2"]), make_node("Relu", ["2"], ["3"]),
+             make_node("GlobalAveragePool", ["3"], ["4"]), make_node("Flatten", ["4"], ["5"]), make_node("MatMul", ["5", "u"], ["6"]),
+             make_node("Add", ["6", "c"], ["y"])]
+    path = write_onnx(tmp_path / "a.onnx", nodes, {"x": (F32, (1, 3, 8, 8))}, {"y": (F32, (1, 5))}, constants)
+    samples = random_of(F32, (16, 1, 3, 8, 8), 5)
+    with load_model(path, device) as floats, load_model(path, device, calibrate={"x": samples}) as quantised:
+        of_host = {placed.node.op for placed in quantised.placement if placed.where == "host"}
+        assert of_host <= {"QuantizeLinear", "DequantizeLinear", "Flatten"}
+        assert [placed.node.op for placed in quantised.placement if placed.where == "device"] == ["Conv", "GlobalAveragePool", "Gemm"]
+        found = compared(quantised, samples[0])
+        near = floats.run(samples[0]).outputs["y"]
+    assert max(one.most for node, one in zip(quantised.placement, found.nodes) if node.where == "device") <= 1
+    assert np.abs(found.result.outputs["y"] - near).max() < 0.05 * np.abs(near).max()
+
+
 def test_sixteen_bits_from_samples(tmp_path, device):
     """Convolutions and products on the device, in digits of their weights; hundreds of times nearer to the float network than 8 bits."""
     path, samples = float_network(tmp_path / "a.onnx"), random_of(F32, (16, 1, 3, 8, 8), 5)

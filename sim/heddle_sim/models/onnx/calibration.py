@@ -35,6 +35,8 @@ class Calibration(NamedTuple):
 def calibrated(model: Any, calibration: Calibration, what: str) -> Any:
     """The model with QDQ forms: activations of 8 or 16 bits, filters of as many with a scale each, ranges those of the samples.
 
+    Before that, what is part of a layer becomes so: normalisations, factors, added constants and padding behind or in front of it.
+
     Parameters
     ----------
     model : onnx.ModelProto
@@ -55,14 +57,27 @@ def calibrated(model: Any, calibration: Calibration, what: str) -> Any:
         if max((item.version for item in model.opset_import if item.domain in ("", "ai.onnx")), default=0) < _LEAST_OPSET:
             model = onnx.version_converter.convert_version(model, _LEAST_OPSET)
         with tempfile.TemporaryDirectory() as folder, _quiet():
-            path = Path(folder) / "quantised.onnx"
-            quantisation.quantize_static(model, str(path), reader, quant_format=quantisation.QuantFormat.QDQ, per_channel=True,
+            fused, path = (str(Path(folder) / name) for name in ("fused.onnx", "quantised.onnx"))
+            _write_fused(model, fused)
+            quantisation.quantize_static(fused, path, reader, quant_format=quantisation.QuantFormat.QDQ, per_channel=True,
                                          op_types_to_quantize=_WIDE_OPERATORS if wide else _OPERATORS,
                                          activation_type=element, weight_type=element,
                                          extra_options={"ActivationSymmetric": wide})
-            return onnx.load(str(path))
+            return onnx.load(path)
     except Exception as error:      # of several packages, without a common class
         raise ModelError(f"{what} must be a network that onnxruntime quantises: {' '.join(str(error).split())}") from None
+
+
+def _write_fused(model: Any, path: str) -> None:
+    """Write the model as onnxruntime simplifies it, still in operators of ONNX; where it cannot, as it is."""
+    onnx, runtime = needed("onnx", "an ONNX file"), needed("onnxruntime", "calibration")
+    options = runtime.SessionOptions()
+    options.optimized_model_filepath = path
+    options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    try:
+        runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    except Exception:       # padding joins a pool with a smaller window, for one
+        onnx.save(model, path)
 
 
 @contextmanager
