@@ -401,7 +401,7 @@ async def reset_under_way(dut):
     for _ in range(20):
         workload.any()
     await bench.idle()
-    assert bench.done >= 12 * 2
+    assert bench.done >= bench.rounds(12) * 2
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
