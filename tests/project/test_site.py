@@ -1,6 +1,7 @@
 """The site: its generated pages and register files are complete; it builds without a warning, and a browser opens every page of it."""
 
 import contextlib
+import fcntl
 import functools
 import http.server
 import re
@@ -129,10 +130,15 @@ def build(*options):
 
 @pytest.fixture(scope="module")
 def site():
-    done = build()
-    assert done.returncode == 0, done.stderr
-    assert (SITE / "index.html").is_file()
-    return SITE
+    """The site; another process that wants it waits until the tests of this one are over, and builds it again."""
+    lock = ROOT / "build/docs.lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        done = build()
+        assert done.returncode == 0, done.stderr
+        assert (SITE / "index.html").is_file()
+        yield SITE
 
 
 @pytest.mark.nightly

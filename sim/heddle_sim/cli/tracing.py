@@ -38,7 +38,7 @@ def add_tracing(parser: argparse.ArgumentParser) -> None:
 
 
 def add_wave_layer(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--wave-layer", metavar="NODE", help="waves of this node only: its name, or its number from 0; --wave-cycles are "
+    parser.add_argument("--wave-layer", metavar="NODE", help="waves of this node only: its name or number; --wave-cycles are "
                         "cycles of it then")
 
 
@@ -84,12 +84,12 @@ def check_wave_layer(options: argparse.Namespace, placement: Sequence[PlacedNode
         if options.wave_cycles is None:
             raise UsageError("--wave must be used with --wave-layer NODE or --wave-cycles FIRST:COUNT for a network")
         return None
-    for number, placed in enumerate(placement):
-        if wanted in (placed.node.name, str(number)):
+    for placed in placement:
+        if wanted in (placed.node.name, *placed.node.name.split(" ", 1)):       # number and name of its result
             if placed.operation is None:
                 raise UsageError(f"--wave-layer must name a node on the device, not {placed.node.op} {placed.node.name} on the host")
             return placed.node.name if placed.chain is None else placed.chain.name
-    raise UsageError(f"--wave-layer must be the name of a node or a number below {len(placement)}, not {wanted!r}")
+    raise UsageError(f"--wave-layer must be the name or the number of a node, as its row has them, not {wanted!r}")
 
 
 @contextmanager

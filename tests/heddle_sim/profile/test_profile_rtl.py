@@ -76,7 +76,7 @@ def test_wrong_use(capsys, tmp_path, monkeypatch, words, says):
 @pytest.mark.parametrize("words, says", [
     ([], "--wave must be used with --wave-layer NODE or --wave-cycles FIRST:COUNT for a network"),
     (["--wave-layer", "1"], "--wave-layer must name a node on the device, not LOGISTIC 1 y on the host"),
-    (["--wave-layer", "pooled"], "--wave-layer must be the name of a node or a number below 2, not 'pooled'"),
+    (["--wave-layer", "2"], "--wave-layer must be the name or the number of a node, as its row has them, not '2'"),
 ])
 def test_wrong_waves_of_networks(capsys, tmp_path, words, says):
     network = pooling_network(tmp_path / "network.tflite")
