@@ -92,7 +92,7 @@ PACKETS = {"count": 4, "last": "last", "first": 1}
 UNITS = {
     "adder_tree": Target(make=lambda: AdderTree(18, 3), tests=(("adder_tree", None),), parameters={"width": 18, "depth": 3}),
     "pe": Target(make=lambda: PE(PLAIN), configuration=PLAIN, tests=(("pe", "steps"), ("pe", "accesses"))),
-    "scoreboard": Target(make=lambda: Scoreboard(TINY), configuration=TINY, tests=(("scoreboard", None),)),
+    "scoreboard": Target(make=lambda: Scoreboard(TINY), configuration=TINY, simulator="verilator", tests=(("scoreboard", None),)),
     "issue": Target(make=lambda: FrontEnd(TINY), configuration=TINY, simulator="verilator", weight=4, tests=FRONT_END_TESTS,
                     modules="mutated.issue mutated.issue.copies mutated.issue.waits mutated.issue.waits.*"),
     "issue_queue": Target(make=lambda: FrontEnd(TINY), configuration=TINY, simulator="verilator", weight=2, tests=FRONT_END_TESTS,
@@ -104,7 +104,7 @@ UNITS = {
     "shared_memory": Target(make=lambda: SharedMemory(MEMORY, **MEMORY_PORTS), configuration=MEMORY, parameters=MEMORY_PORTS,
                             tests=(("shared_memory", "density=1.0/rows=3|no_port"), ("shared_memory", "rows=0"))),
     "round_robin": Target(make=lambda: round_robin.make_unit(**PACKETS), tests=(("round_robin", None),), parameters=PACKETS),
-    "shared_lsu": Target(make=lambda: SharedLsu(TINY), configuration=TINY, tests=LSU_TESTS),
+    "shared_lsu": Target(make=lambda: SharedLsu(TINY), configuration=TINY, simulator="verilator", tests=LSU_TESTS),
     "bank_reader": Target(make=lambda: bank_reader.make_unit(SMALL), configuration=SMALL, tests=(("bank_reader", None),)),
     "output_writer": Target(make=lambda: OutputWriter(TWO_BANKS), configuration=TWO_BANKS, tests=(("output_writer", None),)),
     "beat_writer": Target(make=lambda: BeatWriter(TINY), configuration=TINY, tests=tuple(("beat_writer", part) for part in BEAT_TESTS)),
