@@ -1,10 +1,12 @@
 """The mutation tool: mutants are noticed by a bench, equivalent ones are recognised, a waived one is not counted."""
 
+import time
+
 import pytest
 from amaranth.hdl import Module
 from amaranth.lib.wiring import Component, In, Out
 from heddle.lib.adder_tree import AdderTree
-from heddle_verif.mutation import sources
+from heddle_verif.mutation import mutate, sources
 from heddle_verif.mutation.mutants import differs, make_mutants
 from heddle_verif.mutation.mutate import UNITS, describe, mutate_unit, run_units, unit_key, waivers
 from heddle_verif.mutation.sources import source_texts
@@ -36,6 +38,15 @@ def test_a_run_that_was_cut_short_is_not_kept(monkeypatch, tmp_path):
     result = {"run": 2, "killed": 2, "equivalent": 0, "waived": 0, "survivors": [], "score": 1.0, "seconds": 1}
     monkeypatch.setattr("heddle_verif.mutation.mutate.mutate_unit", lambda *arguments, **options: result)
     assert [run_units(["adder_tree"], 3, 1)["adder_tree"]["unchanged"] for _ in range(2)] == [False, False]
+
+
+def test_a_run_that_is_ended_begins_no_further_mutant():
+    begun = []
+    with pytest.raises(SystemExit), mutate.workers(1) as pool:
+        for number in range(9):
+            pool.submit(lambda one: begun.append(one) or time.sleep(0.1), number)
+        raise SystemExit
+    assert len(begun) <= 2
 
 
 def test_key_of_a_unit(monkeypatch):

@@ -17,6 +17,7 @@ import time
 import tomllib
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -42,7 +43,7 @@ from ..variants.unit_variants import SCALED
 from .mutants import SELECT, differs, make_mutants
 from .sources import source_texts
 
-__all__ = ["UNITS", "Target", "describe", "main", "mutate_unit", "run_units", "unit_key", "waivers"]
+__all__ = ["UNITS", "Target", "describe", "main", "mutate_unit", "run_units", "unit_key", "waivers", "workers"]
 
 ROOT = Path(__file__).resolve().parents[3]
 WAIVERS = ROOT / "verif" / "mutation_waivers.toml"
@@ -202,7 +203,7 @@ def mutate_unit(name, count, seconds=float("inf"), seed=SEED, report=print, jobs
         return "equivalent" if differs(target.make, command) is False else "survivors"
 
     result = {"run": 0, "killed": 0, "equivalent": 0, "waived": 0, "survivors": []}
-    with ThreadPoolExecutor(jobs) as pool:
+    with workers(jobs) as pool:
         for command, outcome in zip(commands, pool.map(judge, enumerate(commands, 1)), strict=True):
             if outcome is None:
                 continue
@@ -214,6 +215,17 @@ def mutate_unit(name, count, seconds=float("inf"), seed=SEED, report=print, jobs
                 result[outcome] += 1
     judged = result["killed"] + len(result["survivors"])
     return result | {"score": round(result["killed"] / judged, 3) if judged else 0, "seconds": round(time.monotonic() - started)}
+
+
+@contextmanager
+def workers(count):
+    """Threads that take no further work once the context is left by an exception."""
+    with ThreadPoolExecutor(count) as pool:
+        try:
+            yield pool
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def _run(name, target, verilog, number, tests, limit_s):
