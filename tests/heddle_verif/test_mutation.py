@@ -42,10 +42,15 @@ def test_a_run_that_was_cut_short_is_not_kept(monkeypatch, tmp_path):
 
 def test_a_run_that_is_ended_begins_no_further_mutant():
     begun = []
-    with pytest.raises(SystemExit), mutate.workers(1) as pool:
-        for number in range(9):
-            pool.submit(lambda one: begun.append(one) or time.sleep(0.1), number)
-        raise SystemExit
+
+    def ended():
+        with mutate.workers(1) as pool:
+            for number in range(9):
+                pool.submit(lambda one: begun.append(one) or time.sleep(0.1), number)
+            raise SystemExit
+
+    with pytest.raises(SystemExit):
+        ended()
     assert len(begun) <= 2
 
 
