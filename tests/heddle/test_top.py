@@ -17,9 +17,9 @@ def run(simulator, seed, test_filter=None, cfg=PLAIN, **parameters):
                      parameters=parameters, timeout_s=600)
 
 
-@pytest.mark.nightly
+@pytest.mark.soak
 def test_verilator(seed):
-    run("verilator", seed, fewer=3)
+    run("verilator", seed)
 
 
 def test_icarus(seed):
@@ -33,4 +33,4 @@ def test_icarus_long(seed):
 
 @pytest.mark.nightly
 def test_every_engine(seed):
-    run("verilator", seed, cfg=TINY)
+    run("verilator", seed, cfg=TINY, fewer=3)
