@@ -13,7 +13,8 @@ from heddle_verif.variants.bench_cases import bench_cases
 CONFIGS = {"tiny": load_config("tiny"), "small": load_config("small").replace(instruction_words=512)}
 
 
-PART = "throughput|masks|barriers|unused|kernel|violations|control_errors|wait_limits|hazards/finish=0.3|random_programs/.*finish=0.5$"
+PART = ("throughput|masks|barriers|place_of|unused|kernel|violations|control_errors|wait_limits|hazards/finish=0.3|"
+        "random_programs/.*finish=0.5$")
 PART_OF_SCOREBOARD = "every_granule|full_groups|finish=0.6/same=0.0$|finish=0.2/same=0.7$|finish=0.02/same=0.97$"
 
 

@@ -238,6 +238,24 @@ async def barriers(dut):
     bench.end(thread=3, copy=2, expect=150)
 
 
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def place_of_a_wait(dut):
+    """``pc`` is the number of the instruction that waits, wherever it lies: TIMEOUT names it."""
+    bench = await prepared(dut, "none", 0.5)
+    last = bench.cfg.instruction_words - 2
+    for place in sorted({1, last, *(1 << bit for bit in range(last.bit_length())), *bench.random.sample(range(1, last), 4)}):
+        bench.copies_may_end = False
+        await bench.load(assemble("copy_block.shared.global ur0, ur1, 1\nwait.copy\nhalt", bench.cfg), place - 1)
+        bench.expect(place - 1)
+        await bench.doorbell(place - 1)
+        await bench.cycles(40)
+        assert dut.waiting__copy.value and int(dut.pc.value) == place
+        bench.copies_may_end = True
+        await bench.until_ended()
+        await bench.drain()
+    bench.end(copy=3)
+
+
 @cocotb.test(timeout_time=2, timeout_unit="ms")
 async def masks(dut):
     """A mask of no core, or of one that does not exist, is an error before the copy is offered; others may still send to a barrier."""
