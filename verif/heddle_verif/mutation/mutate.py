@@ -273,9 +273,10 @@ def run_units(names, count, minutes, seed=SEED, jobs=1, again=False, report=prin
 
 
 def row(name, result):
-    """A line of the table."""
+    """A line of the table; without a score where no mutant was judged."""
+    score = f"{result['score']:.0%}" if result["killed"] or result["survivors"] else "-"
     return (f"{name:18} run {result['run']:3} of {result['count']:3}  killed {result['killed']:3}  equivalent {result['equivalent']:2}  "
-            f"waived {result['waived']:2}  survive {len(result['survivors']):2}  score {result['score']:.0%}  {result['seconds']} s"
+            f"waived {result['waived']:2}  survive {len(result['survivors']):2}  score {score}  {result['seconds']} s"
             f"{'  unchanged' * result['unchanged']}")
 
 
