@@ -41,7 +41,8 @@ def test_a_run_that_was_cut_short_is_not_kept(monkeypatch, tmp_path):
 
 
 def test_a_unit_whose_time_was_over_has_no_score():
-    result = {"run": 0, "count": 60, "killed": 0, "equivalent": 0, "waived": 0, "survivors": [], "score": 0, "seconds": 9, "unchanged": False}
+    result = {"run": 0, "count": 60, "killed": 0, "equivalent": 0, "waived": 0, "survivors": [], "score": 0, "seconds": 9,
+              "unchanged": False}
     assert "score -  9 s" in mutate.row("pe", result) and "score 0%" in mutate.row("pe", result | {"run": 1, "survivors": ["one"]})
 
 
