@@ -3,15 +3,13 @@
 Yosys ends its process on an error and does not return memory, so it never runs inside the caller's process.
 """
 
-import contextlib
-import os
-import signal
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 from .errors import HeddleError
+from .processes import run_limited
 
 __all__ = ["YosysError", "run_yosys"]
 
@@ -60,27 +58,14 @@ def run_yosys(rtlil_texts, commands, *, outputs=(), timeout_s=600):
         (directory / "script.ys").write_text("\n".join([*reads, *commands]) + "\n")
         log_path = directory / "log"
         with log_path.open("w") as log:
-            code = _status(directory, log, timeout_s)
+            code = run_limited([sys.executable, "-c", CHILD], timeout_s, cwd=directory, stdin=subprocess.DEVNULL, stdout=log,
+                               stderr=subprocess.STDOUT)
         if code is None:
             raise YosysError(f"Yosys must end within {timeout_s} s:\n{_tail(log_path)}")
         missing = [name for name in outputs if not (directory / name).is_file()]
         if code != 0 or missing:
             raise YosysError(f"Yosys failed with status {code}:\n{_tail(log_path)}")
         return {name: (directory / name).read_text() for name in [*outputs, "log"]}
-
-
-def _status(directory, log, timeout_s):
-    """Exit status of the script, or None when the limit passes; the solvers that Yosys starts end with it."""
-    process = subprocess.Popen([sys.executable, "-c", CHILD], cwd=directory, stdin=subprocess.DEVNULL, stdout=log,
-                               stderr=subprocess.STDOUT, start_new_session=True)
-    try:
-        return process.wait(timeout_s)
-    except subprocess.TimeoutExpired:
-        return None
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
 
 
 def _tail(path, lines=25):

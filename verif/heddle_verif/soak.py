@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from heddle_sim.toolchain.processes import run_limited
+from heddle.processes import run_limited
 
 __all__ = ["main", "run_rounds"]
 

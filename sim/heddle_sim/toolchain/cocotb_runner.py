@@ -20,10 +20,10 @@ from amaranth.lib import wiring
 from heddle.config import Config
 from heddle.emit import emit_verilog
 from heddle.errors import UsageError
+from heddle.processes import run_limited
 
 from .build_cache import build_directory, cached_build, content_key
 from .cocotb_process import CONFIG_VARIABLE, bench_config, bench_parameters
-from .processes import run_limited
 from .programs import SPLIT, simulator_environment, simulator_version
 
 __all__ = ["BenchFailure", "SIMULATORS", "bench_config", "bench_parameters", "run_bench"]

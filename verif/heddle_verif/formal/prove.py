@@ -5,11 +5,9 @@ bounded check, k-induction and the covers; property-directed reachability (``pdr
 invariants what k-induction cannot.
 """
 
-import contextlib
 import importlib.metadata
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -19,6 +17,7 @@ from pathlib import Path
 
 import pyosys
 from heddle.emit import emit_rtlil
+from heddle.processes import run_limited
 from heddle.yosys import run_yosys
 from heddle_sim.toolchain.build_cache import cached_build, content_key
 
@@ -75,7 +74,7 @@ class Proof:
 def run_proof(proof):
     """Run all engines of a proof; returns the seconds of each by name, raises ``ProofFailure`` with the end of the log otherwise.
 
-    A proof that has passed before, of the same design with the same bounds, engines and tools, is not run again.
+    What a proof that passed returns is kept: the same design, bounds, engines and tools give it at once.
     """
     texts = emit_rtlil(proof.make(), "top")
     versions = [importlib.metadata.version(tool) for tool in _TOOLS]
@@ -143,19 +142,12 @@ def _timed(seconds, name, function, *arguments):
 
 
 def _run(command, directory, limit_s):
-    """Output of a program in a process group of its own, ended after the limit together with its solver."""
+    """Output of a program, ended after the limit together with its solver."""
     environment = {**os.environ, "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])}
     with (directory / "log").open("w+") as log:
-        process = subprocess.Popen(command, cwd=directory, env=environment, stdin=subprocess.DEVNULL, stdout=log,
-                                   stderr=subprocess.STDOUT, start_new_session=True)
-        try:
-            process.wait(limit_s)
-        except subprocess.TimeoutExpired:
+        if run_limited(command, limit_s, cwd=directory, env=environment, stdin=subprocess.DEVNULL, stdout=log,
+                       stderr=subprocess.STDOUT) is None:
             log.write(f"\nnot decided within {limit_s} s\n")
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
         log.seek(0)
         return log.read()
 
