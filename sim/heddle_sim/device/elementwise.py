@@ -54,8 +54,7 @@ def add(device: Host, first: ArrayLike | DeviceArray, second: ArrayLike | Device
     kernel, memory = plan(device.cfg, problem), device.memory
     keep = check_flag("keep", keep) and not a.size % BANK_BYTES
     with Placement(memory) as places:
-        at_a = _address(memory, places, first if isinstance(first, DeviceArray) else a)
-        at_b = _address(memory, places, second if isinstance(second, DeviceArray) else b)
+        at_a, at_b = (_address(memory, places, x if isinstance(x, DeviceArray) else array) for x, array in ((first, a), (second, b)))
         y = memory.reserve((1, a.size), np.uint8, UNWRITTEN)
         result = DeviceArray.owning(memory, y, Planes(1, a.size, a.size, a.size, a.shape[-1] if a.ndim else 1), 1, a.shape,
                                     np.dtype(output.dtype), lambda: memory.read(y, a.shape, output.dtype))

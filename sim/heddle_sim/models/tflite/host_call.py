@@ -10,7 +10,7 @@ import numpy as np
 
 from ..graph import Graph, Node, Tensor
 
-__all__ = ["HostCall", "as_integers", "as_real"]
+__all__ = ["HostCall", "as_integers", "as_real", "rounded"]
 
 
 def as_real(tensor: Tensor, array: np.ndarray) -> np.ndarray:
@@ -21,14 +21,18 @@ def as_real(tensor: Tensor, array: np.ndarray) -> np.ndarray:
     return (array.astype(np.float64) - zero_point) * scale
 
 
+def rounded(values: np.ndarray) -> np.ndarray:
+    """Whole numbers, float64; halves go away from zero."""
+    return np.trunc(values + np.copysign(0.5, values))
+
+
 def as_integers(tensor: Tensor, values: np.ndarray) -> np.ndarray:
     """Real values as elements of a tensor: where it is quantised rounded, halves away from zero, and clamped."""
     if tensor.quantisation is None or tensor.dtype.kind not in "iu":
         return np.asarray(values).astype(tensor.dtype)
     scale, zero_point = tensor.quantisation.of_axis(np.ndim(values))
-    steps = np.asarray(values) / scale
     limits = np.iinfo(tensor.dtype)
-    return np.clip(np.trunc(steps + np.copysign(0.5, steps)) + zero_point, limits.min, limits.max).astype(tensor.dtype)
+    return np.clip(rounded(np.asarray(values) / scale) + zero_point, limits.min, limits.max).astype(tensor.dtype)
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,10 @@ class HostCall:
     def integers(self, index: int) -> tuple[int, ...]:
         """A vector of integers, such as axes or sizes."""
         return tuple(int(value) for value in np.atleast_1d(self.raw(index)).ravel())
+
+    def pairs(self, index: int) -> list[tuple[int, int]]:
+        """A matrix of two columns, such as padding before and behind."""
+        return [(int(before), int(behind)) for before, behind in self.raw(index)]
 
     def get(self, name: str, default: Any = 0) -> Any:
         """A field of the options."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import Refusal
 from ..graph import Node
-from .host_call import HostCall, as_real
+from .host_call import HostCall, as_real, rounded
 from .host_functions import activated
 from .options import pairs_of, per_axis
 
@@ -92,22 +92,23 @@ def _average(call: HostCall) -> list[np.ndarray]:
     if x.dtype.kind == "f":
         return _pool(call, lambda values: np.nanmean(values, axis=0))
     means = np.nanmean(_elements(call, x.astype(np.float64)), axis=0)
-    return [call.quantise(activated(call, as_real(call.tensor(0), np.trunc(means + np.copysign(0.5, means)))))]
+    return [call.quantise(activated(call, as_real(call.tensor(0), rounded(means))))]
 
 
 def _places(call: HostCall, axis: int) -> tuple[np.ndarray, np.float32]:
-    """Of a change of size: numbers of the results of an axis, and how far apart they lie in the operand; float32."""
+    """Of a change of size: where the results of an axis lie in the operand, half an element further where centers are meant; and how
+    much further, float32."""
     size, wanted = call.raw(0).shape[axis], call.result().shape[axis]
     aligned = call.get("align_corners") and wanted > 1
     step = np.float32(size - 1) / np.float32(wanted - 1) if aligned else np.float32(size) / np.float32(wanted)
-    return np.arange(wanted, dtype=np.float32), step
+    half = np.float32(0.5 if call.get("half_pixel_centers") else 0)
+    return (np.arange(wanted, dtype=np.float32) + half) * step, half
 
 
 def _nearest(call: HostCall) -> list[np.ndarray]:
     x = call.raw(0)
     for axis in (1, 2):
-        numbers, step = _places(call, axis)
-        found = (numbers + np.float32(0.5 if call.get("half_pixel_centers") else 0)) * step
+        found, _ = _places(call, axis)
         whole = np.floor(found + np.float32(0.5)) if call.get("align_corners") else np.floor(found)
         x = np.take(x, np.clip(whole, 0, x.shape[axis] - 1).astype(np.int64), axis=axis)
     return [x]
@@ -116,9 +117,8 @@ def _nearest(call: HostCall) -> list[np.ndarray]:
 def _bilinear(call: HostCall) -> list[np.ndarray]:
     x = call.real(0)
     for axis in (1, 2):
-        numbers, step = _places(call, axis)
-        half = np.float32(0.5 if call.get("half_pixel_centers") else 0)
-        found = np.clip((numbers + half) * step - half, 0, x.shape[axis] - 1)
+        found, half = _places(call, axis)
+        found = np.clip(found - half, 0, x.shape[axis] - 1)
         low = np.floor(found).astype(np.int64)
         share = (found - low).reshape([-1 if number == axis else 1 for number in range(x.ndim)])
         x = (1 - share) * np.take(x, low, axis=axis) + share * np.take(x, np.minimum(low + 1, x.shape[axis] - 1), axis=axis)

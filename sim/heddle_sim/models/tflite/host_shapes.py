@@ -28,14 +28,12 @@ def _zero(call: HostCall) -> int:
 
 
 def _pad(call: HostCall) -> list[np.ndarray]:
-    pads = [(int(before), int(after)) for before, after in call.raw(1)]
     value = call.raw(2).ravel()[0] if call.has(2) else _zero(call)
-    return [np.pad(call.raw(0), pads, constant_values=value)]
+    return [np.pad(call.raw(0), call.pairs(1), constant_values=value)]
 
 
 def _mirror_pad(call: HostCall) -> list[np.ndarray]:
-    pads = [(int(before), int(after)) for before, after in call.raw(1)]
-    return [np.pad(call.raw(0), pads, mode="symmetric" if call.get("mode") else "reflect")]
+    return [np.pad(call.raw(0), call.pairs(1), mode="symmetric" if call.get("mode") else "reflect")]
 
 
 def _concatenation(call: HostCall) -> list[np.ndarray]:
@@ -126,17 +124,15 @@ def _joined_places(array: np.ndarray, count: int) -> np.ndarray:
 
 
 def _space_to_batch(call: HostCall) -> list[np.ndarray]:
-    block, pads = call.integers(1), [(int(before), int(after)) for before, after in call.raw(2)]
-    x = call.raw(0)
+    x, pads = call.raw(0), call.pairs(2)
     padded = np.pad(x, [(0, 0), *pads, *[(0, 0)] * (x.ndim - 1 - len(pads))], constant_values=_zero(call))
-    return [_split_places(padded, block).reshape(call.result().shape)]
+    return [_split_places(padded, call.integers(1)).reshape(call.result().shape)]
 
 
 def _batch_to_space(call: HostCall) -> list[np.ndarray]:
     x, block = call.raw(0), call.integers(1)
     whole = _joined_places(x.reshape(*block, -1, *x.shape[1:]), len(block))
-    return [whole[(slice(None), *(slice(int(before), whole.shape[axis] - int(after))
-                                  for axis, (before, after) in enumerate(call.raw(2), 1)))]]
+    return [whole[(slice(None), *(slice(before, whole.shape[axis] - behind) for axis, (before, behind) in enumerate(call.pairs(2), 1)))]]
 
 
 def _space_to_depth(call: HostCall) -> list[np.ndarray]:
