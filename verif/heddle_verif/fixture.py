@@ -44,6 +44,8 @@ class Bench:
         Seeded by ``cocotb.RANDOM_SEED`` both, for arrays and for choices among objects; the only sources of randomness.
     cfg : heddle.Config or None
     parameters : dict
+    fewer : int
+        Of ``parameters``: benches of variants at night do one of so many random rounds; 1 by default.
     checkers : dict of str to StreamChecker
         Of every stream of the design, from ``start`` on.
     """
@@ -57,6 +59,7 @@ class Bench:
         self.random = random.Random(cocotb.RANDOM_SEED)
         self.cfg = bench_config()
         self.parameters = bench_parameters()
+        self.fewer = self.parameters.get("fewer", 1)
         self.idle_limit = idle_limit
         self.checkers = checkers_of(dut, self.signature, self.unit_name) if checked else {}
         self._checked = checked
@@ -127,8 +130,8 @@ class Bench:
         await Timer(1, "ns")
 
     def rounds(self, count):
-        """``count``; a part of it, rounded up, where ``fewer`` of ``bench_parameters`` divides it: in benches of variants at night."""
-        return -(-count // self.parameters.get("fewer", 1))
+        """``count`` divided by ``fewer``, rounded up."""
+        return -(-count // self.fewer)
 
     def some(self, count):
         """``rounds`` on Verilator; a third of them, rounded up, on Icarus, which takes ten times as long for each."""

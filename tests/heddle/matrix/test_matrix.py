@@ -36,7 +36,7 @@ def test_matrix_unit(name, test_filter, simulator, seed):
     cfg = CONFIGS[name]
     filters = "profile=(banks|operations)|repeats|every_merge|first_step|errors" if name in ("plain", "far") else test_filter
     summary = run_bench(MatrixUnit(cfg), bench="heddle_verif.bench.matrix", cfg=cfg, simulator=simulator, seed=seed, test_filter=filters,
-                        parameters={} if name == "tiny" else {"merges": 3, "fewer": 3})
+                        parameters={} if name == "tiny" else {"fewer": 3})
     assert summary["tests"] == {None: 22, PART: 12}.get(filters, 7)
 
 

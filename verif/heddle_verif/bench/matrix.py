@@ -11,7 +11,6 @@ from heddle.isa.encoding import LoopOrder, Swizzle
 from heddle.isa.error_codes import ErrorCode
 from heddle.lib.swizzle import swizzles
 from heddle_sim.golden.matrix import MatrixOperation, matrix_steps
-from heddle_sim.toolchain.cocotb_process import bench_parameters
 
 from ..stimulus.swizzles import modes_of, random_mode
 from .matrix_workload import ACCESS_WORDS, begin, group_size
@@ -138,12 +137,12 @@ def merged_operations(work):
 @cocotb.test(timeout_time=2, timeout_unit="ms")
 async def every_merge(dut):
     """All factors, destinations and orders of columns [S0.5-S0.8]. Columns and lanes are all, some, one and none; B lies in columns and
-    in rows; elements have both sizes. Banks and a hold stall, or do not. ``merges`` of ``bench_parameters`` takes one of so many."""
+    in rows; elements have both sizes. Banks and a hold stall, or do not. One of ``fewer`` is taken."""
     bench, work = await begin(dut)
     everything = np.ones(work.cfg.threads, bool)
     operations = list(merged_operations(work))
     work.random.shuffle(operations)
-    operations = operations[::bench_parameters().get("merges", 1)]
+    operations = operations[::bench.fewer]
     for number in range(4):
         bench.stall(0.3 * (number % 2), 0.3 * (number // 2))
         bench.issue(*operations[number::4])

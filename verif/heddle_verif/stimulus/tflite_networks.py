@@ -94,6 +94,15 @@ class _Network:
         return padding, tuple(-(-size // step) if padding == _SAME else (size - span) // step + 1
                               for size, span, step in zip(sizes, spans, strides))
 
+    def layer(self, kind: str) -> None:
+        """A layer of a kind, or one that takes any size where this one would be too large."""
+        shape = self.last.shape
+        if kind == "fully_connected" and prod(shape) > _MOST_INPUTS:
+            kind = "mean" if len(shape) == 4 else "logistic"
+        if kind == "softmax" and shape[-1] > _MOST_CLASSES:
+            kind = "logistic"
+        getattr(self, kind)()
+
     # -- layers: each takes the last value and makes the next one --------------------------------
 
     def convolution(self, most_kernel: int = 5, depthwise: bool = False) -> None:
@@ -176,20 +185,16 @@ class _Network:
     def fully_connected(self) -> None:
         x = self.last
         inputs, outputs = prod(x.shape), self.one_of(_OUTPUTS)
-        if inputs > _MOST_INPUTS:
-            return self.mean() if len(x.shape) == 4 else self.logistic()
         signed = self.dtype == "int8"
         w = self.file.constant(self.name(), self.rng.integers(-127 if signed else 0, 128 if signed else 255, (outputs, inputs)),
                                self.dtype, scale=0.01, zero_point=0 if signed else 128)
         bias = self.file.constant(self.name(), self.rng.integers(-2000, 2000, outputs), "int32", scale=x.scale * 0.01)
-        return self.operator("FULLY_CONNECTED", x, [w, bias], self.result((1, outputs)), "FullyConnectedOptions",
-                             fusedActivationFunction=self.one_of(_ACTIVATIONS))
+        self.operator("FULLY_CONNECTED", x, [w, bias], self.result((1, outputs)), "FullyConnectedOptions",
+                      fusedActivationFunction=self.one_of(_ACTIVATIONS))
 
     def softmax(self) -> None:
         x = self.last
-        if x.shape[-1] > _MOST_CLASSES:
-            return self.logistic()
-        return self.operator("SOFTMAX", x, [], self.result(x.shape, 1 / 256, self.least), "SoftmaxOptions", beta=1.0)
+        self.operator("SOFTMAX", x, [], self.result(x.shape, 1 / 256, self.least), "SoftmaxOptions", beta=1.0)
 
     def logistic(self) -> None:
         x = self.last
@@ -200,5 +205,5 @@ def random_tflite_network(rng: np.random.Generator, path: Path, most_layers: int
     """Write a file with one input, up to ``most_layers`` layers and one output; returns its path."""
     network = _Network(rng)
     for _ in range(network.below(1, most_layers + 1)):
-        getattr(network, str(rng.choice(_OF_IMAGES if len(network.last.shape) == 4 else _OF_ROWS)))()
+        network.layer(str(rng.choice(_OF_IMAGES if len(network.last.shape) == 4 else _OF_ROWS)))
     return network.file.write(path, [network.values[0].number], [network.last.number])
