@@ -7,43 +7,77 @@ from amaranth.hdl import Module
 from amaranth.lib.wiring import Component, In, Out
 from heddle.lib.adder_tree import AdderTree
 from heddle_verif.mutation import mutate, sources
-from heddle_verif.mutation.mutants import differs, make_mutants
-from heddle_verif.mutation.mutate import UNITS, describe, mutate_unit, run_units, unit_key, waivers
+from heddle_verif.mutation.mutants import describe, differs, equal_registers, make_mutants, unit_texts
+from heddle_verif.mutation.mutate import run_units
 from heddle_verif.mutation.sources import source_texts
+from heddle_verif.mutation.targets import UNITS, unit_key, waivers
+from heddle_verif.mutation.unit_mutants import STEPS, UnitMutants
 
 
-def test_sample():
-    result = mutate_unit("adder_tree", 3)
+@pytest.fixture
+def build(monkeypatch, tmp_path):
+    monkeypatch.setenv("HEDDLE_BUILD", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def judged(monkeypatch):
+    """Steps that were done, without doing them: no test notices mutant 0 of three, whose proof ends at ``all_cycles``."""
+    done = []
+
+    def judge(unit, step, number):
+        done.append((unit.name, step, number))
+        outcomes = {"first_tests": "killed" if number else None, "other_tests": "unnoticed", "all_cycles": "equivalent"}
+        unit.outcomes[number] = outcomes.get(step)
+
+    monkeypatch.setattr(UnitMutants, "judge", judge)
+    return done
+
+
+def test_sample(build):
+    result = run_units(["adder_tree"], 3, 5)["adder_tree"]
     assert (result["run"], result["killed"], result["survivors"]) == (3, 3, [])
 
 
-def test_what_has_not_changed_is_not_run_again(monkeypatch, tmp_path):
-    monkeypatch.setenv("HEDDLE_BUILD", str(tmp_path))
-    said, runs = [], []
-    result = {"run": 3, "killed": 3, "equivalent": 0, "waived": 0, "survivors": [], "score": 1.0, "seconds": 1}
-    monkeypatch.setattr("heddle_verif.mutation.mutate.mutate_unit", lambda name, *arguments, **options: runs.append(name) or result)
-    for _ in range(2):
+def test_a_step_of_all_mutants_before_the_next(build, judged):
+    results = run_units(["adder_tree", "pe"], 2, 1)
+    first = [(unit, "first_tests", number) for number in (0, 1) for unit in ("adder_tree", "pe")]
+    assert judged == first + [(unit, step, 0) for step in STEPS[1:] for unit in ("adder_tree", "pe")]
+    assert all((result["killed"], result["equivalent"], result["score"]) == (1, 1, 1) for result in results.values())
+
+
+def test_what_has_not_changed_is_not_run_again(build, judged):
+    said = []
+    for expected in (3 + 3, 0):
+        before = len(judged)
         run_units(["adder_tree"], 3, 1, report=said.append)
-    assert runs == ["adder_tree"] and not said[0].endswith("unchanged") and said[1].endswith("unchanged")
+        assert len(judged) - before == expected
+    assert not said[0].endswith("unchanged") and said[1].endswith("unchanged")
     for change in ({"count": 4}, {"count": 3, "seed": 2}, {"count": 3, "again": True}):
         run_units(["adder_tree"], minutes=1, report=said.append, **change)
         assert not said[-1].endswith("unchanged"), change
-    (tmp_path / "mutation.json").write_text("{")        # cut off
+    (build / "mutation.json").write_text("{")       # cut off
     run_units(["adder_tree"], 3, 1, report=said.append)
-    assert len(runs) == 5
+    assert not said[-1].endswith("unchanged")
 
 
-def test_a_run_that_was_cut_short_is_not_kept(monkeypatch, tmp_path):
-    monkeypatch.setenv("HEDDLE_BUILD", str(tmp_path))
-    result = {"run": 2, "killed": 2, "equivalent": 0, "waived": 0, "survivors": [], "score": 1.0, "seconds": 1}
-    monkeypatch.setattr("heddle_verif.mutation.mutate.mutate_unit", lambda *arguments, **options: result)
-    assert [run_units(["adder_tree"], 3, 1)["adder_tree"]["unchanged"] for _ in range(2)] == [False, False]
+def test_the_next_run_goes_on_where_the_time_was_over(build, judged, monkeypatch):
+    commands = ["mutate -mode inv -module mutated -cell one -port A -portbit 0"] * 3
+    monkeypatch.setattr(UnitMutants, "_mutants", lambda unit: (commands, ""))
+    with monkeypatch.context() as patch:
+        patch.setattr(mutate, "STEPS", STEPS[:3])
+        first = run_units(["adder_tree"], 3, 1)["adder_tree"]
+    assert first["survivors"] == [describe(commands[0])] and (first["killed"], first["score"]) == (2, 0.667)
+    judged.clear()
+    second = run_units(["adder_tree"], 3, 1)["adder_tree"]
+    assert judged == [("adder_tree", "all_cycles", 0)] and (second["equivalent"], second["score"], second["unchanged"]) == (1, 1, False)
+    assert run_units(["adder_tree"], 3, 0)["adder_tree"]["unchanged"]
 
 
-def test_a_unit_whose_time_was_over_has_no_score():
-    result = {"run": 0, "count": 60, "killed": 0, "equivalent": 0, "waived": 0, "survivors": [], "score": 0, "seconds": 9,
-              "unchanged": False}
-    assert "score -  9 s" in mutate.row("pe", result) and "score 0%" in mutate.row("pe", result | {"run": 1, "survivors": ["one"]})
+def test_a_unit_that_the_time_did_not_reach_has_no_score(build, judged):
+    said = []
+    assert run_units(["adder_tree"], 3, 0, report=said.append)["adder_tree"]["run"] == 0 and not judged
+    assert "score -  0 s" in said[-1]
 
 
 def test_a_run_that_is_ended_begins_no_further_mutant():
@@ -81,9 +115,9 @@ def test_variants_of_the_default_preset(name):
 
 def test_differs():
     commands, _ = make_mutants(lambda: AdderTree(4, 1), 3)
-    assert [differs(lambda: AdderTree(4, 1), command) for command in commands] == [True] * 3
-    harmless = "mutate -mode none"
-    assert differs(lambda: AdderTree(4, 1), harmless) is False
+    texts, harmless = unit_texts(AdderTree(4, 1)), "mutate -mode none"
+    assert [differs(texts, command) for command in [*commands, harmless]] == [True] * 3 + [False]
+    assert [equal_registers(texts, command) for command in [*commands, harmless]] == [False] * 3 + [True]
 
 
 class Half(Component):
@@ -106,9 +140,9 @@ class Half(Component):
         return m
 
 
-@pytest.mark.parametrize("bit, expected", [(0, True), (1, False)])
-def test_what_nothing_reads_is_equivalent(bit, expected):
-    assert differs(Half, f"mutate -mode inv -module mutated -cell half -port i -portbit {bit}") is expected
+@pytest.mark.parametrize("bit, equal", [(0, False), (1, True)])
+def test_what_nothing_reads_is_equivalent(bit, equal):
+    assert equal_registers(unit_texts(Half()), f"mutate -mode inv -module mutated -cell half -port i -portbit {bit}") is equal
 
 
 def test_description():

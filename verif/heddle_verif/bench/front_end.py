@@ -370,3 +370,33 @@ async def throughput(dut):
         assert steps == {cycles}, f"{name}: an instruction must take {cycles} cycles, not {steps}"
         assert bench.instruction_cycles[0] - bench.started == timing.start + (cycles - timing.instruction if "barrier" in name else 0)
     bench.end(thread=3)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def cycle_register(dut):
+    """``%cycle`` counts each cycle from the start of a run, for threads and in uniform registers, in every run anew."""
+    bench = await prepared(dut, "none", 0.9)
+    lines, kept, before = ["mov r1, %cycle", *["nop"] * 11, "umov ur4, %cycle", "nop", "mov r2, ur4"], bench.scoreboards, set()
+    for _ in range(2):
+        bench.scoreboards = kept | {"thread": (operations := _Operations())}
+        await bench.load(assemble("\n".join([*lines * 20, "halt"]), bench.cfg))
+        await bench.doorbell()
+        await bench.until_ended()
+        await bench.drain()
+        issued = [cycle for cycle, line in zip(bench.instruction_cycles, lines * 20) if line.endswith("%cycle")]
+        values = [operation["value"] for operation in operations.observed]
+        assert len(values) == 40 and values[-1] > 256
+        before |= {cycle - bench.started - value for cycle, value in zip(issued, values, strict=True)}
+    assert len(before) == 1 and before < set(range(8)), f"must be read a fixed number of cycles before issue, not {before}"
+    bench.scoreboards = kept
+    bench.end()
+
+
+class _Operations:
+    """In place of a scoreboard: keeps what it is told."""
+
+    def __init__(self):
+        self.observed = []
+
+    def observe(self, *items):
+        self.observed += items

@@ -3,6 +3,7 @@
 import re
 import tempfile
 import threading
+from functools import cache
 from pathlib import Path
 from unittest import mock
 
@@ -12,7 +13,7 @@ from heddle.yosys import YosysError, run_yosys
 
 from ..formal.prove import decide_design
 
-__all__ = ["SELECT", "differs", "make_mutants"]
+__all__ = ["SELECT", "describe", "differs", "equal_registers", "make_mutants", "unit_texts"]
 
 _TOP = "mutated"
 _ONE_AT_A_TIME = threading.Lock()       # to patch what writes RTLIL
@@ -20,10 +21,10 @@ SELECT = "mut_sel"      # 0 selects the unit as it is
 _START = ["setattr -mod -unset top", f"hierarchy -check -top {_TOP}", "proc", "opt_clean"]
 
 
-def _texts(component):
-    """RTLIL with the place in the source of each cell, which the mutants inherit."""
+def unit_texts(component):
+    """RTLIL of a unit with the place in the source of each cell, which the mutants inherit."""
     with _ONE_AT_A_TIME, _sources():
-        return emit_rtlil(component, _TOP)
+        return tuple(emit_rtlil(component, _TOP))
 
 
 def _sources():
@@ -38,13 +39,14 @@ def make_mutants(make, count, seed=1, modules="*"):
     ``modules`` are patterns of the names of the modules that are broken, with spaces between. Returns the Yosys command of each mutant
     (number 1 on) and a Verilog text with module ``dut``, whose plusarg ``mut_sel=<number>`` breaks one cell.
     """
-    texts = _texts(make())
+    texts = unit_texts(make())
     width = count.bit_length()
     listed = run_yosys(texts, [*_START, f"mutate -list {count} -seed {seed} -ctrl {SELECT} {width} 1 -o mutants.txt "
                                       f"{modules} t:$meminit_v2 %d"],
                        outputs=["mutants.txt"])["mutants.txt"]
     commands = [line for line in listed.splitlines() if line.startswith("mutate ") and SELECT in line]
-    with _sources():        # what is broken at the output of a register takes its first value away, which nothing else sets without a reset
+    # What is broken at the output of a register takes its first value away, which nothing else sets without a reset.
+    with _ONE_AT_A_TIME, _sources():
         text = emit_verilog(make(), _TOP, changes=["opt_clean", *commands, "zinit -all"])
     return commands, text + _wrapper(text, width)
 
@@ -68,19 +70,26 @@ endmodule
 """
 
 
-def differs(make, command, limit_s=60):
-    """Whether a mutant differs from the unit at an output for some input sequence; None when that was not decided.
+def equal_registers(texts, command, limit_s=20):
+    """Whether a mutant was found equal to the unit without following it through time.
 
-    The inputs are free, also where the protocol of the unit forbids them.
+    It breaks what nothing reads, or outputs and what registers take next are equal with whatever the registers hold. Inputs are free, also
+    where the protocol of the unit forbids them.
     """
-    command, texts = re.sub(rf"-ctrl {SELECT} \d+ \d+", "", command), _texts(make())
-    if _parts(texts, []) == _parts(texts, [command]):       # it breaks what nothing reads
-        return False
-    # First what each register takes next, with whatever the registers hold: quickly decided, but equal only where the registers are.
-    if _equal(texts, command, ["memory_map", "dffunmap", "opt_clean", "expose -evert-dff -sep @"], limit_s):
-        return False
-    equal = _equal(texts, command, [], limit_s)
+    command = _plain(command)
+    return _unit_parts(texts) == _parts(texts, [command]) or bool(
+        _equal(texts, command, ["memory_map", "dffunmap", "opt_clean", "expose -evert-dff -sep @"], limit_s))
+
+
+def differs(texts, command, limit_s=60):
+    """Whether a mutant differs from the unit at an output for some sequence of inputs; None when that was not decided."""
+    equal = _equal(texts, _plain(command), [], limit_s)
     return None if equal is None else not equal
+
+
+def _plain(command):
+    """A mutant that is always there."""
+    return re.sub(rf"-ctrl {SELECT} \d+ \d+", "", command)
 
 
 def _equal(texts, command, prepare, limit_s):
@@ -96,8 +105,26 @@ def _equal(texts, command, prepare, limit_s):
             return None
 
 
+@cache
+def _unit_parts(texts):
+    return _parts(texts, [])
+
+
 def _parts(texts, commands):
     """Cells and wires of the flat unit that lead to an output, in an order of their own."""
     text = run_yosys(texts, [*_START, *commands, "flatten", "opt_clean -purge", "write_rtlil flat.il"], outputs=["flat.il"])["flat.il"]
     lines = [line for line in text.splitlines() if not line.lstrip().startswith(("attribute ", "autoidx ", "#"))]
     return sorted(re.findall(r"^  (?:cell .*?^  end$|\S.*?$)", "\n".join(lines), re.MULTILINE | re.DOTALL))
+
+
+def describe(command):
+    """What a mutant breaks: place in the source, module in the unit, cell port."""
+    def option(name):
+        match = re.search(rf" -{name} (\S+)", command)
+        return match[1] if match else ""
+    sources = [source for source in re.findall(r"-src (\S+)", command) if "/hdl/heddle/" in source]
+    module = option("module").removeprefix("mutated").lstrip(".")
+    source = re.sub(r".*/(hdl/heddle/)", r"\1", sources[-1]) if sources else f"cell {option('cell')}"
+    place = " in ".join(part for part in (source, module) if part)
+    wire = f" wire {option('wire')}[{option('wirebit')}]" if option("wire") else ""
+    return f"{place}: {option('mode')} port {option('port')}[{option('portbit')}]{wire}"
