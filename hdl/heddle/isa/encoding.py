@@ -1,5 +1,6 @@
 """Instruction encoding: enumerations and the layout of 128 bits that all instructions share."""
 
+from amaranth.hdl import signed
 from amaranth.lib import data, enum
 
 from ..constants import REGISTER_BITS
@@ -11,7 +12,7 @@ __all__ = [
     "Special", "Access", "Space",
     "ElementType", "LoopOrder", "Swizzle", "Reduction", "WaitUnit", "GUARD_ALWAYS",
     "alu_fields", "memory_fields", "matrix_fields", "copy_fields", "segment_fields", "wait_fields",
-    "instruction_layout", "output_bounds_layout", "INSTRUCTION_BITS", "ACCESS_BYTES",
+    "channel_bias_layout", "instruction_layout", "output_bounds_layout", "INSTRUCTION_BITS", "ACCESS_BYTES",
 ]
 
 INSTRUCTION_BITS = 128
@@ -196,8 +197,12 @@ alu_fields = data.StructLayout({
 })
 
 # Operand b of those that pack: zero point of the bytes and their bounds, each of the type of the bytes. ``set``: number of the set of
-# biases and multipliers, which CHANNEL has in field c.
-output_bounds_layout = data.StructLayout({"zero_point": 8, "minimum": 8, "maximum": 8, "set": 2})
+# biases and multipliers, which CHANNEL has in field c. ``own_shifts``: the biases are words of ``channel_bias_layout``.
+# ``double_rounding``: the product is rounded to a multiple of 2^31 first.
+output_bounds_layout = data.StructLayout({
+    "zero_point": 8, "minimum": 8, "maximum": 8, "set": 2, "own_shifts": 1, "double_rounding": 1})
+# Bias of a channel with a shift of its own: that of the upper half of the product.
+channel_bias_layout = data.StructLayout({"bias": signed(27), "shift": 5})
 CHANNEL_SETS = 4
 
 memory_fields = data.StructLayout({

@@ -126,9 +126,11 @@ def _multiply():
                       (Operand("register", "dst"), Operand("register", "a"), Operand("uniform_source"), Operand("amount", "c")),
                       "Output stage: byte j of dst = scale of register a + j (a as for narrow) + bias by the thread's multiplier, plus a "
                       "zero point, within bounds. b: zero point (bits 7 to 0), minimum (15 to 8), maximum (23 to 16), each of the type of "
-                      "the bytes, and the set of biases and multipliers (25 to 24). With .t, byte j of thread t of a group becomes byte t "
-                      "mod 4 of thread T j + t div 4, T = thread_slots / 4: a word then holds neighbouring threads. With .g, byte j of "
-                      "thread t of group i is that of register a + i of thread t of group j: a word then holds threads thread_slots apart.",
+                      "the bytes, and the set of biases and multipliers (25 to 24). With bit 26 a bias has 27 bits, and bits 31 to 27 are "
+                      "the shift of its thread, in place of c. With bit 27 the product is rounded to a multiple of 2^31 first, and halves "
+                      "of results are rounded away from zero. With .t, byte j of thread t of a group becomes byte t mod 4 of thread "
+                      "T j + t div 4, T = thread_slots / 4: a word then holds neighbouring threads. With .g, byte j of thread t of group "
+                      "i is that of register a + i of thread t of group j: a word then holds threads thread_slots apart.",
                       {"modifiers.alu.function": AluFunction.SCALE}, "output")
 
 

@@ -31,8 +31,10 @@ class PanelTarget(enum.Enum, shape=2):
 # Of the last one the first 4 bytes count.
 BIAS_ROW, MULTIPLIER_ROW, BOUNDS_ROW, SCALE_ROWS = 0, 4, 8, 9
 
-# Shift of the upper half of the product, and zero point and bounds of the bytes, signed or unsigned.
-scale_bounds_layout = data.StructLayout({"shift": 5, "unused": 2, "unsigned": 1, "zero_point": 8, "minimum": 8, "maximum": 8})
+# Shift of the upper half of the product, and zero point and bounds of the bytes, signed or unsigned. ``own_shifts`` and
+# ``double_rounding`` as in ``output_bounds_layout``.
+scale_bounds_layout = data.StructLayout({
+    "shift": 5, "own_shifts": 1, "double_rounding": 1, "unsigned": 1, "zero_point": 8, "minimum": 8, "maximum": 8})
 
 
 def _field(shape, byte, bit=0):

@@ -13,6 +13,11 @@ class Multiplier(Component):
 
     Four multipliers of 17 x 17 bits, signed. Stages: operands, partial products, sum.
 
+    Parameters
+    ----------
+    nudged : bool
+        The product can be moved by 2^30, away from zero.
+
     *Ports*:
     valid : In(1)
         Operands come in this cycle.
@@ -22,6 +27,8 @@ class Multiplier(Component):
         The upper word of the product is wanted; with the operands.
     unsigned : In(1)
         Both operands are unsigned, else both signed; with the operands.
+    nudge : In(1)
+        With ``nudged``: 2^30 is added to the product, or taken off where a is negative; with the operands.
     o : Out(32)
         The word, registered; zero in a cycle without a product.
 
@@ -32,8 +39,10 @@ class Multiplier(Component):
     *Reset*: no product is in flight; data registers have no reset.
     """
 
-    def __init__(self):
-        super().__init__({"valid": In(1), "a": In(32), "b": In(32), "high": In(1), "unsigned": In(1), "o": Out(32)})
+    def __init__(self, nudged=False):
+        self.nudged = nudged
+        super().__init__({"valid": In(1), "a": In(32), "b": In(32), "high": In(1), "unsigned": In(1), "o": Out(32),
+                          **({"nudge": In(1)} if nudged else {})})
 
     def elaborate(self, platform):
         m = Module()
@@ -55,8 +64,18 @@ class Multiplier(Component):
         upper = Signal(signed(36))      # bits of the product from bit 16 on
         word = Signal(32)
         m.d.comb += [
-            upper.eq(middle + lowest[16:]),
+            upper.eq(middle + self._nudged(m, a, lowest)),
             word.eq(Mux(high[-1], highest + (upper >> 16), Cat(lowest[:16], upper[:16]))),
         ]
         m.d.sync += self.o.eq(Mux(valid[-1], word, 0))
         return m
+
+    def _nudged(self, m, a, lowest):
+        """Bits of the lowest partial product from bit 16 on, moved where that is wanted."""
+        if not self.nudged:
+            return lowest[16:]
+        nudge, more, less = Signal(reset_less=True), Signal(reset_less=True), Signal(reset_less=True)
+        m.d.sync += [nudge.eq(self.nudge), more.eq(nudge & ~a[32]), less.eq(nudge & a[32])]
+        top = Signal(signed(4))
+        m.d.comb += top.eq(lowest[30:] + more - less)
+        return Cat(lowest[16:30], top).as_signed()

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES
+from ..isa.encoding import channel_bias_layout
 from ..isa.sparse_job import BIAS_ROW, BOUNDS_ROW, MULTIPLIER_ROW, SCALE_ROWS, scale_bounds_layout
 from ..lib.delay import Stages
 from ..lib.multiplier import MULTIPLIER_LATENCY, Multiplier
@@ -27,8 +28,9 @@ class SumScaler(Component):
     """Sum scaler: turns the sums of eight PEs, 32 of them, into bytes; other results pass [S2.3].
 
     The bias of its column is added to a sum. It is multiplied with the multiplier of its column, and the upper 32 bits remain. These are
-    shifted right and rounded, halves upwards. The byte is this number plus the zero point, within the bounds. Each of the eight lanes has
-    two multipliers: it takes two sums of its PE, then the other two.
+    shifted right and rounded, halves upwards. The byte is this number plus the zero point, within the bounds. With ``own_shifts`` of the
+    bounds each column has a shift beside its bias, with ``double_rounding`` the product is rounded to a multiple of 2^31 first. Each of the
+    eight lanes has two multipliers: it takes two sums of its PE, then the other two.
 
     Parameters
     ----------
@@ -124,17 +126,25 @@ class SumScaler(Component):
                 write.en.eq(self.write & (row[2:] == first // TAPS) & (row[0] == way) & written),
             ]
             values.append(read.data)
+        bias, amount = self._bias(m, values[0], name)
         a, b = (Signal(32, name=f"{kind}_{name}", reset_less=True) for kind in ("biased", "factor"))
         shifted = Signal(33, name=f"shifted_{name}", reset_less=True)
-        m.submodules[f"product_{name}"] = product = Multiplier()
+        m.submodules[f"product_{name}"] = product = Multiplier(nudged=True)
         m.submodules[f"narrow_{name}"] = narrow = Narrow(bounded=True)
         m.d.sync += [
-            a.eq(self.i.payload.data[slot].word_select(Cat(Const(way, 1), turn), 32) + values[0]), b.eq(values[1]),
-            shifted.eq(Cat(0, product.o).as_signed() >> bounds.shift),
+            a.eq(self.i.payload.data[slot].word_select(Cat(Const(way, 1), turn), 32) + bias), b.eq(values[1]),
+            shifted.eq(Cat(0, product.o).as_signed() >> amount),
         ]
         m.d.comb += [
             product.valid.eq(under_way[1]), product.a.eq(a), product.b.eq(b), product.high.eq(1),
+            product.nudge.eq(bounds.double_rounding),
             narrow.shifted.eq(shifted), narrow.take.eq(under_way[SUM_LATENCY - 2]), narrow.unsigned.eq(bounds.unsigned),
             *(getattr(narrow, field).eq(bounds[field]) for field in ("zero_point", "minimum", "maximum")),
         ]
         return [narrow.word.word_select(number, 8) for number in range(TAPS - TAPS // WAYS, TAPS)]
+
+    def _bias(self, m, word, name):
+        """The bias in a word of the biases, and the shift of its product when that is there."""
+        own, amount = channel_bias_layout(word), Signal(5, name=f"amount_{name}")
+        m.d.comb += amount.eq(Mux(self._bounds.own_shifts, own.shift, self._bounds.shift))
+        return Mux(self._bounds.own_shifts, own.bias, word.as_signed()), Stages(m, amount, f"amount_{name}")[1 + MULTIPLIER_LATENCY]

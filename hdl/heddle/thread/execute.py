@@ -261,12 +261,14 @@ class Execute(Component):
         connect(m, bus.use, lanes.late)
 
     def _bounds(self, late):
-        """Zero point and bounds of packed bytes; those of their type unless the output stage is used. The set has been used before."""
+        """Bounds of packed bytes and what else belongs to them; those of their type unless the output stage is used. The set has been
+        used before."""
         if not self.cfg.output_stage:
             return []
         operation, given = self._operation, output_bounds_layout(self._operation.value[:output_bounds_layout.size])
         packs = Cat(operation.output == use for use in PACKING).any()
-        plain = {"zero_point": 0, "minimum": Mux(operation.unsigned, 0, 0x80), "maximum": Mux(operation.unsigned, 0xff, 0x7f)}
+        plain = {"zero_point": 0, "minimum": Mux(operation.unsigned, 0, 0x80), "maximum": Mux(operation.unsigned, 0xff, 0x7f),
+                 "own_shifts": 0, "double_rounding": 0}
         return [*(late.bounds[name].eq(Mux(packs, given[name], value)) for name, value in plain.items()),
                 late.transpose.eq(operation.output == OutputUse.TRANSPOSE)]
 

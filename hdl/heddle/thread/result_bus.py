@@ -5,6 +5,7 @@ from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out, Signature
 
 from ..isa.encoding import AluFunction, output_bounds_layout
+from ..lib.delay import Stages
 from ..lib.multiplier import MULTIPLIER_LATENCY, Multiplier
 from ..lib.onehot import select_one_hot
 from ..parameters.thread import ThreadParameters
@@ -29,11 +30,12 @@ def LateOperationPort(cfg):
     unsigned : Out(1)
         Its operands are unsigned, and bytes are packed unsigned.
     amount : Out(5)
-        Shift amount of SCALE.
+        Shift amount of SCALE without ``own_shifts``.
     scale : Out(1)
         The function is SCALE.
     bounds, transpose : Out(output_bounds_layout), Out(1)
-        With ``output_stage``: zero point and bounds of the bytes, without the set; rows and columns of the bytes of a group are exchanged.
+        With ``output_stage``: zero point and bounds of the bytes and forms of shift and rounding, without the set; rows and columns of
+        the bytes of a group are exchanged.
     """
     return Signature({"function": Out(AluFunction), "unsigned": Out(1), "amount": Out(5), "scale": Out(1)} | (
         {"bounds": Out(output_bounds_layout), "transpose": Out(1)} if cfg.output_stage else {}))
@@ -45,9 +47,12 @@ def MultiplierOperandPort(cfg):
     *Ports*:
     a, b : Out(32).array(slots)
         Operands of each lane.
+    amount : Out(5).array(slots)
+        With ``output_stage``: shift amount of each lane with ``own_shifts``.
     """
     slots = min(cfg.thread_slots, cfg.threads)
-    return Signature({"a": Out(32).array(slots), "b": Out(32).array(slots)})
+    return Signature({"a": Out(32).array(slots), "b": Out(32).array(slots)}
+                     | ({"amount": Out(5).array(slots)} if cfg.output_stage else {}))
 
 
 def LateUsePort(cfg):
@@ -58,6 +63,8 @@ def LateUsePort(cfg):
         The function is SCALE: products take the place of a in front of the ALUs, the shift amount that of b.
     product : Out(32).array(slot_multipliers)
         Product of lane j at place j mod ``slot_multipliers``; zero without one.
+    amount : Out(5).array(slot_multipliers)
+        With ``output_stage``: shift amount of this product.
     narrow_take : Out(slots)
         Narrowing units that take a number in this cycle.
     narrow_show : Out(1)
@@ -66,7 +73,7 @@ def LateUsePort(cfg):
     return Signature({
         "scale": Out(1), "product": Out(32).array(cfg.slot_multipliers), "narrow_take": Out(min(cfg.thread_slots, cfg.threads)),
         "narrow_show": Out(1),
-    })
+    } | ({"amount": Out(5).array(cfg.slot_multipliers)} if cfg.output_stage else {}))
 
 
 def LateResultPort(cfg):
@@ -180,7 +187,7 @@ class ResultBus(Component):
             with m.If(multiplies):
                 m.d.sync += turn.eq(turn + 1)
         for number in range(many):
-            m.submodules[f"multiplier_{number}"] = multiplier = Multiplier()
+            m.submodules[f"multiplier_{number}"] = multiplier = Multiplier(nudged=self.cfg.output_stage)
             m.d.comb += [
                 multiplier.valid.eq(multiplies), multiplier.high.eq(self.operation.function != AluFunction.MUL),
                 multiplier.unsigned.eq(self.operation.unsigned & ~self.use.scale),
@@ -188,6 +195,13 @@ class ResultBus(Component):
                 multiplier.b.eq(select_one_hot(chosen, list(self.operands.b)[number::many])),
                 self.use.product[number].eq(multiplier.o),
             ]
+            if self.cfg.output_stage:
+                amount, bounds = select_one_hot(chosen, list(self.operands.amount)[number::many]), self.operation.bounds
+                taken = Mux(bounds.own_shifts, amount, self.operation.amount)
+                m.d.comb += [
+                    multiplier.nudge.eq(bounds.double_rounding & self.use.scale),
+                    self.use.amount[number].eq(Stages(m, taken, f"amount_{number}")[MULTIPLIER_LATENCY]),
+                ]
         return Cat(chosen[slot // many] for slot in range(self.slots))
 
     def _place(self, **more):

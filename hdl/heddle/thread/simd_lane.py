@@ -8,7 +8,7 @@ from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES, BANKS
 from ..isa.compiled_offsets import OFFSET_BITS, base_layout
-from ..isa.encoding import CHANNEL_SETS, PACKING, Access, OutputUse, output_bounds_layout
+from ..isa.encoding import CHANNEL_SETS, PACKING, Access, OutputUse, channel_bias_layout, output_bounds_layout
 from ..lib.narrow import Narrow
 from ..lib.onehot import any_of
 from ..parameters.thread import ThreadParameters
@@ -37,6 +37,7 @@ operand_source_layout = data.StructLayout({
     "access": Access,       # of a store
     "output": OutputUse,    # of the output stage: CHANNEL sets bias and multiplier, those that pack use them
     "set": 2,               # of biases and multipliers
+    "own_shifts": 1,        # biases are words of ``channel_bias_layout``
 })
 
 
@@ -147,6 +148,8 @@ class SlotOperands(Component):
         Product and packed bytes of the lane.
     word : Out(32)
         With ``output_stage``: packed word of the narrowing unit.
+    amount : Out(5)
+        With ``output_stage``: shift of the product of a and b, with ``own_shifts``.
     a, b : Out(32)
         Operands for the shared multipliers.
     address : Out(32)
@@ -178,7 +181,7 @@ class SlotOperands(Component):
             "control": In(alu_control_layout),
             "choose": In(1),
             "late": In(LateNumberPort(cfg)),
-            **({"word": Out(32)} if cfg.output_stage else {}),
+            **({"word": Out(32), "amount": Out(5)} if cfg.output_stage else {}),
             "a": Out(32),
             "b": Out(32),
             "address": Out(32),
@@ -243,8 +246,13 @@ class SlotOperands(Component):
                 write.en.eq(self.load.operands & (self.source.output == OutputUse.CHANNEL)),
             ]
             values.append(read.data)
-        bias, multiplier = values
-        return (first + (bias & uses.replicate(32)))[:32], Mux(uses, multiplier, second)
+        bias, multiplier = channel_bias_layout(values[0]), values[1]
+        amount = Signal(5, reset_less=True)
+        with m.If(self.load.operands):
+            m.d.sync += amount.eq(bias.shift)
+        m.d.comb += self.amount.eq(amount)
+        number = Mux(self.source.own_shifts, bias.bias, values[0].as_signed())
+        return (first + Mux(uses, number, 0))[:32], Mux(uses, multiplier, second)
 
     def _queue(self, m, name, arrives, operand):
         """One operand of the entries; returns that of the oldest."""

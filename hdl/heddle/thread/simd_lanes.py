@@ -142,6 +142,7 @@ class SimdLanes(Component):
     def _connect_operands(self, m, lane, slot, keep_a):
         """Connects the operand stage of a lane, but for its ALU controls."""
         operation, load, source, late, number = self.operation, self.load, lane.source, self.late, lane.late
+        amounts = late.amount if self.cfg.output_stage else [self.late_operation.amount]
         connect(m, flipped(self.queue), lane.queue)
         m.d.comb += [
             lane.operand.eq(self.operand[slot]),
@@ -152,15 +153,18 @@ class SimdLanes(Component):
             source.access.eq(operation.access),
             lane.thread.eq(load.group * self.slots + slot), lane.choose.eq(self.choose[slot]),
             number.scale.eq(late.scale), number.product.eq(late.product[slot % len(late.product)]),
-            number.amount.eq(self.late_operation.amount), number.narrow_take.eq(late.narrow_take[slot]),
+            number.amount.eq(amounts[slot % len(amounts)]), number.narrow_take.eq(late.narrow_take[slot]),
             number.narrow_show.eq(late.narrow_show), number.narrow_unsigned.eq(self.late_operation.unsigned),
             self.access.address[slot].eq(lane.address), self.access.data[slot].eq(lane.data),
             self.multiplier_operands.a[slot].eq(lane.a), self.multiplier_operands.b[slot].eq(lane.b),
             self.compare_result[slot].eq(lane.compare_result),
         ]
         if self.cfg.output_stage:
-            given = output_bounds_layout(operation.value[:output_bounds_layout.size]).set
-            m.d.comb += [source.output.eq(operation.output), source.set.eq(Mux(operation.output == OutputUse.CHANNEL, operation.c, given))]
+            given = output_bounds_layout(operation.value[:output_bounds_layout.size])
+            m.d.comb += [
+                source.output.eq(operation.output), source.set.eq(Mux(operation.output == OutputUse.CHANNEL, operation.c, given.set)),
+                source.own_shifts.eq(given.own_shifts), self.multiplier_operands.amount[slot].eq(lane.amount),
+            ]
         if self.cfg.register_pairs:
             m.d.comb += lane.operand_second.eq(self.operand_second[slot])
         if self.cfg.gather_offsets:

@@ -108,7 +108,7 @@ def convolve(device: Host, x: ArrayLike | DeviceArray, w: ArrayLike, *, strides:
     x, w = integer_array("x", x if there is None else there.like()), integer_array("w", w)
     _check(x, w, group, method)
     x, w = _of_one_size(x, w)
-    check_columns(len(w), bias, requantise)
+    check_columns(len(w), bias, requantise, own_shifts=True)
     if x.dtype.itemsize == 2:
         _check_wide(method, (bias, requantise), (x_zero_point, w_zero_point))
         method = "im2col"

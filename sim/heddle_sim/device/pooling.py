@@ -22,6 +22,7 @@ from ..kernels.convolution_methods import expectations, fastest_method
 from ..kernels.kept import remembered
 from ..kernels.parts.fitting import Unfit
 from ..kernels.parts.planes import Planes
+from ..kernels.parts.requantisation import check_one_shift
 from ..kernels.planner import plan
 from ..kernels.pooling import PoolKernel, PoolProblem
 from ..kernels.problem import Elements, Operands
@@ -214,3 +215,4 @@ def _check_requantise(requantise: Requantise | None) -> None:
         raise UsageTypeError(f"requantise must be a Requantise, not {type(requantise).__name__}")
     if requantise.per_column:
         raise UsageError(f"multiplier must be an integer for average_pool, not an array of shape {np.shape(requantise.multiplier)}")
+    check_one_shift(requantise)

@@ -7,6 +7,7 @@ from heddle.errors import UsageError, UsageTypeError
 from ..arguments import check_mask
 from ..golden.requantise import Requantise
 from ..isa.features import lacking
+from ..kernels.parts.requantisation import check_one_shift
 
 __all__ = ["check_columns", "check_elements", "columns_of"]
 
@@ -31,8 +32,8 @@ def columns_of(a: np.ndarray, b: np.ndarray, transpose: bool, names: tuple[str, 
     return columns
 
 
-def check_columns(n: int, bias: np.ndarray | None, requantise: Requantise | None) -> None:
-    """Raises where the operands of a layer that belong to its ``n`` columns are none."""
+def check_columns(n: int, bias: np.ndarray | None, requantise: Requantise | None, *, own_shifts: bool = False) -> None:
+    """Raises where the operands of a layer that belong to its ``n`` columns are none; ``own_shifts``: columns may have theirs."""
     if bias is not None:
         check_mask("bias", bias)
         if not isinstance(bias, np.ndarray) or bias.dtype != np.int32:
@@ -44,3 +45,5 @@ def check_columns(n: int, bias: np.ndarray | None, requantise: Requantise | None
             raise UsageTypeError(f"requantise must be a Requantise, not {type(requantise).__name__}")
         if requantise.per_column and np.shape(requantise.multiplier) != (n,):
             raise UsageError(f"multiplier must be an integer or have shape ({n},), not {np.shape(requantise.multiplier)}")
+        if not own_shifts:
+            check_one_shift(requantise)

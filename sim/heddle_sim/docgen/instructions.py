@@ -122,6 +122,7 @@ number.
   byte address is `base + ((r290 + imm) << element_shift)`, modulo 2^32. In a swizzled segment the access is made where the swizzle
   put this address (`docs/swizzle.md`); checks and errors know the address itself.
 - Special registers: {", ".join(f"`%{special.name.lower()}`" for special in layout.Special)}.
+  `%cycle` is the number of cycles since the run began; it is 0 on the golden simulator.
 - A branch takes a label or the number of an instruction.
 """
 

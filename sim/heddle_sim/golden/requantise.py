@@ -8,22 +8,26 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from ..arguments import check_dtype, check_flag, check_mask
 
-__all__ = ["MAX_MULTIPLIER", "MAX_SHIFT", "Requantise"]
+__all__ = ["MAX_MULTIPLIER", "MAX_SHIFT", "OWN_SHIFTS", "Requantise"]
 
 MAX_MULTIPLIER = (1 << 31) - 1
 MAX_SHIFT = 62
+OWN_SHIFTS = 33, MAX_SHIFT      # bounds of the shifts of columns that have their own
 
 
 @dataclass(frozen=True)
 class Requantise:
     """Requantisation: ``clamp(round(sum * multiplier / 2**shift) + zero_point, minimum, maximum)``, exact; halves are rounded up.
 
+    With ``double_rounding`` the product is rounded to a multiple of 2**31 first, halves up, then to the result, halves away from zero:
+    TFLite's reference kernels of convolutions.
+
     Parameters
     ----------
     multiplier : int or integer array (N,)
         From 1 to 2**31 - 1; an array has one multiplier for each column.
-    shift : int
-        0 to 62, the same for all columns.
+    shift : int or integer array (N,)
+        0 to 62, the same for all columns; an array has a shift for each column. From 33 on as an array or with ``double_rounding``.
     zero_point : int
         A value of ``dtype``.
     minimum, maximum : int, optional
@@ -32,18 +36,22 @@ class Requantise:
         Values below the zero point become the zero point.
     dtype : type
         ``numpy.int8`` or ``numpy.uint8``.
+    double_rounding : bool
+        See above.
     """
 
     multiplier: int | np.ndarray
-    shift: int
+    shift: int | np.ndarray
     zero_point: int = 0
     minimum: int | None = None
     maximum: int | None = None
     relu: bool = False
     dtype: DTypeLike = np.int8
+    double_rounding: bool = False
 
     def __post_init__(self) -> None:
         check_flag("relu", self.relu)
+        check_flag("double_rounding", self.double_rounding)
         check_mask("multiplier", self.multiplier)
         dtype = None if self.dtype is None else check_dtype("dtype", self.dtype)      # numpy takes None for float64
         if dtype not in (np.int8, np.uint8):
@@ -57,7 +65,11 @@ class Requantise:
         if multipliers.min() < 1 or multipliers.max() > MAX_MULTIPLIER:
             raise UsageError(f"multiplier must be from 1 to {MAX_MULTIPLIER}, not {multipliers.min()} to {multipliers.max()}")
         limits = np.iinfo(self.dtype)
-        for name, low, high in (("shift", 0, MAX_SHIFT), ("zero_point", limits.min, limits.max),
+        shifts = [("shift", OWN_SHIFTS[0] if self.double_rounding else 0, MAX_SHIFT)]
+        if isinstance(self.shift, (list, tuple, np.ndarray)):
+            self._check_shifts(multipliers)
+            shifts = []
+        for name, low, high in (*shifts, ("zero_point", limits.min, limits.max),
                                 ("minimum", limits.min, limits.max), ("maximum", limits.min, limits.max)):
             value = getattr(self, name)
             if value is None and name in ("minimum", "maximum"):
@@ -69,10 +81,27 @@ class Requantise:
         if self.bounds[0] > self.bounds[1]:
             raise UsageError(f"maximum must be at least the lower bound {self.bounds[0]}, not {self.bounds[1]}")
 
+    def _check_shifts(self, multipliers: np.ndarray) -> None:
+        check_mask("shift", self.shift)
+        low, high = OWN_SHIFTS
+        try:
+            shifts = np.asarray(self.shift)
+        except ValueError:      # lists of different lengths
+            shifts = np.zeros(0)
+        if shifts.dtype.kind not in "iu" or shifts.ndim > 1 or shifts.shape != multipliers.shape:
+            raise UsageTypeError(f"shift must be an integer, or an integer array with one for each multiplier, not {self.shift!r}")
+        if shifts.min() < low or shifts.max() > high:
+            raise UsageError(f"shift must be from {low} to {high} as an array, not {shifts.min()} to {shifts.max()}")
+
     @property
     def per_column(self) -> bool:
         """Whether the multiplier is an array."""
         return np.ndim(self.multiplier) == 1
+
+    @property
+    def own_shifts(self) -> bool:
+        """Whether the output stage needs a shift beside each bias: columns have their own, or are rounded twice."""
+        return bool(np.ndim(self.shift)) or self.double_rounding
 
     @property
     def bounds(self) -> tuple[int, int]:
@@ -84,6 +113,9 @@ class Requantise:
 
     def apply(self, sums: ArrayLike) -> np.ndarray:
         """Golden model: the result for an int32 array whose last axis is the column axis."""
-        rounding = 1 << int(self.shift) >> 1        # the product takes 62 bits and a sign
-        scaled = (np.asarray(sums).astype(np.int64) * np.asarray(self.multiplier, np.int64) + rounding) >> int(self.shift)
+        sums, shift = np.asarray(sums).astype(np.int64), np.asarray(self.shift, np.int64)
+        rounding = np.int64(1) << shift >> 1        # the product takes 62 bits and a sign
+        if self.double_rounding:
+            rounding = rounding + np.where(sums < 0, -(1 << 30), 1 << 30)
+        scaled = (sums * np.asarray(self.multiplier, np.int64) + rounding) >> shift
         return np.clip(scaled + int(self.zero_point), *self.bounds).astype(self.dtype)

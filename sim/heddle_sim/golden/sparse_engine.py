@@ -179,9 +179,13 @@ def _scaled(registers: EngineRegisters, sums: np.ndarray) -> np.ndarray:
     bounds = scale_bounds_layout.from_bits(int(registers.scales[BOUNDS_ROW, 0]))
     kind = np.uint8 if bounds.unsigned else np.int8
     zero_point, minimum, maximum = (int(np.uint8(value).view(kind)) for value in (bounds.zero_point, bounds.minimum, bounds.maximum))
-    biased = ((sums + columns(BIAS_ROW)) & 0xFFFFFFFF).astype(np.uint32).view(np.int32).astype(np.int64)
-    upper = biased * columns(MULTIPLIER_ROW) >> 32
-    rounded = (2 * upper >> bounds.shift) + 1 >> 1
+    bias, shift = columns(BIAS_ROW), bounds.shift
+    if bounds.own_shifts:
+        bias, shift = ((bias & 0x7FF_FFFF) ^ 1 << 26) - (1 << 26), bias >> 27 & 31
+    biased = ((sums + bias) & 0xFFFFFFFF).astype(np.uint32).view(np.int32).astype(np.int64)
+    nudge = np.where(biased < 0, -(1 << 30), 1 << 30) if bounds.double_rounding else 0
+    upper = biased * columns(MULTIPLIER_ROW) + nudge >> 32
+    rounded = (2 * upper >> shift) + 1 >> 1
     # The maximum comes first: it is the result where the minimum is above it.
     total = rounded + zero_point
     return np.where(total > maximum, maximum, np.maximum(total, minimum)).astype(np.int64).astype(np.uint8)

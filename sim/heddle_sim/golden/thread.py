@@ -2,13 +2,24 @@
 
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from heddle.config import Config
 from heddle.constants import PREDICATES
 from heddle.interfaces.layouts import ThreadKind
-from heddle.isa.encoding import ACCESS_BYTES, CHANNEL_SETS, GUARD_ALWAYS, Access, AluFunction, CompareFunction, OutputUse, Space, Swizzle
+from heddle.isa.encoding import (
+    ACCESS_BYTES,
+    CHANNEL_SETS,
+    GUARD_ALWAYS,
+    Access,
+    AluFunction,
+    CompareFunction,
+    OutputUse,
+    Space,
+    Swizzle,
+    output_bounds_layout,
+)
 from heddle.isa.error_codes import ErrorCode
 from numpy.typing import ArrayLike
 
@@ -144,11 +155,17 @@ def _packed(values: np.ndarray) -> np.ndarray:
 
 def requantise(state: ThreadState, operation: SimpleNamespace, values: np.ndarray) -> np.ndarray:
     """Those that pack: SCALE with bias and multiplier of each thread, zero point and bounds, as a word of each thread."""
-    bias, multiplier = state.channels[operation.value >> 24 & 3]
-    products = alu(AluFunction.MULH, values + bias[:, None], np.broadcast_to(multiplier[:, None], values.shape))
+    bias, multiplier = (word[:, None] for word in state.channels[operation.value >> 24 & 3])
+    shift: Any = operation.c & 31
+    own_shifts, double_rounding = (operation.value >> output_bounds_layout[name].offset & 1 for name in ("own_shifts", "double_rounding"))
+    if own_shifts:
+        bias, shift = ((bias << 5).view(np.int32) >> 5).view(np.uint32), (bias >> 27).astype(np.int64)
+    biased = (values + bias).view(np.int32).astype(np.int64)
+    nudge = np.where(biased < 0, -(1 << 30), 1 << 30) if double_rounding else 0
+    products = (biased * multiplier.view(np.int32) + nudge) >> 32
     given = np.array([operation.value >> place & 0xff for place in (0, 8, 16)], np.uint8)
     zero, minimum, maximum = given.view(np.uint8 if operation.unsigned else np.int8).astype(np.int64)
-    total = _rounded(products, operation.c) + zero
+    total = (products + (np.int64(1) << shift >> 1) >> shift) + zero
     packed = np.where(total > maximum, maximum, np.where(total < minimum, minimum, total))
     slots = min(state.cfg.thread_slots, state.cfg.threads)
     if operation.output is OutputUse.GROUPS:        # [group, thread, register] becomes [register, thread, group]

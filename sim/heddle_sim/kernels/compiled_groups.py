@@ -100,7 +100,9 @@ def runs_of(problem: CompiledConvolutionProblem) -> list[CompiledConvolutionProb
     for group in range(groups):
         own = spec
         if spec is not None and spec.per_column:
-            own = replace(spec, multiplier=np.split(np.asarray(spec.multiplier), groups)[group])
+            multiplier, shift = (np.split(np.broadcast_to(values, np.shape(spec.multiplier)), groups)[group]
+                                 for values in (spec.multiplier, spec.shift))
+            own = replace(spec, multiplier=multiplier, shift=shift if np.ndim(spec.shift) else spec.shift)
         runs.append(replace(problem, group=group, requantise=own))
     return runs
 

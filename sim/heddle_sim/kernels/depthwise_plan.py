@@ -22,6 +22,7 @@ from ..sparse.compressed import Compressed
 from ..sparse.job import depthwise_bytes, most_weights, panel_record, rows_package, scale_table, weight_rows
 from .kernel import Kernel
 from .parts.fitting import Region, Unfit, check_regions, check_tensors
+from .parts.output_stage import bias_words
 from .parts.sparse_schedule import Block
 from .parts.tiling import round_up
 from .problem import Elements, Problem
@@ -255,7 +256,7 @@ class DepthwisePlan(Kernel):
         """Records, weights, scales, zero points and packages of all rounds, as they are to lie in global memory; w (channels, 1, …)."""
         weights = w.reshape(len(w), -1)
         total = np.zeros(len(w), np.int64) if bias is None else np.asarray(bias, np.int64)
-        total = total - self.problem.zero_point * weights.astype(np.int64).sum(axis=1)
+        total = bias_words(self.problem.requantise, total - self.problem.zero_point * weights.astype(np.int64).sum(axis=1))
         parts = []
         for part in self.rounds:
             own = slice(part.channel, part.channel + part.channels)
@@ -289,7 +290,8 @@ class DepthwisePlan(Kernel):
             factors = np.broadcast_to(multipliers, (self.shape.channels,))[own]
             rows[self.weight_rows:-1] = scale_table(
                 self.cfg, spread(bias), spread(factors), shift=shift, unsigned=int(np.dtype(spec.dtype) == np.uint8),
-                zero_point=int(spec.zero_point), minimum=minimum, maximum=maximum)
+                zero_point=int(spec.zero_point), minimum=minimum, maximum=maximum, own_shifts=spec.own_shifts,
+                double_rounding=spec.double_rounding)
         rows[-1] = self.problem.zero_point & 0xFF
         return rows
 
@@ -320,11 +322,15 @@ class DepthwisePlan(Kernel):
 
 
 def _scale(spec: Requantise) -> tuple[np.ndarray, int]:
-    """Multipliers, as large as 31 bits hold, and what is left of the shift behind the upper half of the product: 1 to 31.
+    """Multipliers, as large as 31 bits hold, and what is left of the shift behind the upper half of the product: 1 to 31, or 0 where
+    channels have shifts of their own.
 
     Raises ``UsageError`` where there is no such shift.
     """
-    multipliers, shift = np.asarray(spec.multiplier, np.int64), int(spec.shift)
+    multipliers = np.asarray(spec.multiplier, np.int64)
+    if spec.own_shifts:
+        return multipliers, 0
+    shift = int(spec.shift)
     while shift < 33 and 2 * multipliers.max() <= MAX_MULTIPLIER:
         multipliers, shift = 2 * multipliers, shift + 1
     if shift < 33:

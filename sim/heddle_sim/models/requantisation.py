@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ..golden.requantise import MAX_MULTIPLIER, MAX_SHIFT, Requantise
+from ..golden.requantise import MAX_MULTIPLIER, MAX_SHIFT, OWN_SHIFTS, Requantise
+from ..kernels.parts.output_stage import MOST_BIAS
 from .errors import Refusal
 
-__all__ = ["most_sum", "requantisation"]
+__all__ = ["most_sum", "requantisation", "with_own_shifts"]
 
 _MOST_ERROR = 0.5       # of a result, by multipliers that are rounded
 
@@ -51,3 +54,37 @@ def requantisation(factors: np.ndarray, zero_point: int, dtype: DTypeLike, bound
         raise Refusal(f"factors of the filters must differ less for multipliers with one shift, not be {factors.min():g} to {greatest:g}")
     one = bool((multipliers == multipliers[0]).all())
     return Requantise(int(multipliers[0]) if one else multipliers, shift, zero_point, *bounds, dtype=dtype)
+
+
+def with_own_shifts(factors: np.ndarray, zero_point: int, dtype: DTypeLike, bounds: tuple[int | None, int | None], sums: np.ndarray,
+                    bias: np.ndarray, double_rounding: bool) -> tuple[np.ndarray, Requantise] | None:
+    """Biases (int32) and ``Requantise`` of a convolution with a multiplier of 31 bits and a shift for each filter, as TFLite has them.
+
+    Parameters as in ``requantisation``; ``sums`` (filters,) without the ``bias`` (filters,). ``double_rounding`` is that of
+    ``Requantise``. The bias of a filter without weights may have no room in the output stage. Where its result is always the same, it gets
+    another bias and factor. None where the output stage has no room: factors from 1/4 on, or too large sums.
+    """
+    if not (np.isfinite(factors).all() and factors.min() > 0):
+        return None
+    mantissas, exponents = np.frexp(np.broadcast_to(factors.astype(np.float64), sums.shape))
+    multipliers = np.floor(mantissas * 2.0 ** 31 + 0.5).astype(np.int64)
+    over = multipliers > MAX_MULTIPLIER
+    multipliers, shifts = np.where(over, 1 << 30, multipliers), 31 - exponents.astype(np.int64) - over
+    vanish = shifts > OWN_SHIFTS[1]         # TFLite multiplies with zero there; this is zero for every sum
+    multipliers, shifts = np.where(vanish, 1, multipliers), np.minimum(shifts, OWN_SHIFTS[1])
+    if shifts.min() < OWN_SHIFTS[0]:
+        return None
+    bias = bias.astype(np.int64)
+    spec = Requantise(multipliers, shifts, zero_point, *bounds, dtype=dtype, double_rounding=double_rounding)
+    large = np.abs(bias) + sums >= MOST_BIAS
+    if large.any():
+        ends = np.stack([np.clip(bias + sign * sums.astype(np.int64), -1 << 31, (1 << 31) - 1) for sign in (-1, 1)])
+        least, most = spec.apply(ends).astype(np.int64) - zero_point
+        # Any sum is below a quarter of the factor's denominator then, and the result is the nearest to the bias.
+        places = np.maximum(np.ceil(np.log2(sums + 2)).astype(np.int64) + 2, 3)
+        if (large & ((least != most) | (np.abs(least) + 1 << places >= MOST_BIAS))).any():
+            return None
+        bias, multipliers, shifts = (np.where(large, *values) for values in (
+            (least << places, bias), (1 << 30, multipliers), (30 + places, shifts)))
+        spec = replace(spec, multiplier=multipliers, shift=shifts)
+    return bias.astype(np.int32), spec

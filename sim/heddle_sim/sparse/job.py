@@ -66,7 +66,7 @@ def scale_table(cfg: Config, bias: ArrayLike, multiplier: ArrayLike, **bounds: i
     bias, multiplier : int array (4 * threads,)
         Of each column, modulo 2^32.
     bounds
-        ``shift``, ``unsigned``, ``zero_point``, ``minimum``, ``maximum``; the last three modulo 2^8.
+        Fields of ``scale_bounds_layout``; zero point and bounds modulo 2^8.
     """
     table = np.zeros((SCALE_ROWS, cfg.threads), np.uint32)
     for first, values in ((BIAS_ROW, bias), (MULTIPLIER_ROW, multiplier)):

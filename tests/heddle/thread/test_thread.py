@@ -30,8 +30,8 @@ CONFIGS = {
     "far": NARROW.replace(name="far", thread_slots=1, dot=8, factor_words=32, fetch_words=1, far_registers=True),
     "output": load_config("tiny").replace(name="output", threads=16, sparse=False, thread_slots=4, thread_multipliers=4, output_stage=True),
 }
-PART = ("profile=(all|banks|late|asked)|dependent|every_place|gather_cycles|shared_words|load_behind|gathered_places/access=(V4|V2|B32)|"
-        "errors|stores_in_flight|start_and_stop")
+PART = ("profile=(all|banks|late|asked)|dependent|every_place|gather_cycles|shared_words|halves|load_behind|"
+        "gathered_places/access=(V4|V2|B32)|errors|stores_in_flight|start_and_stop")
 
 
 @pytest.mark.smoke
@@ -53,7 +53,7 @@ def test_shared_lsu(name, simulator, seed):
 def test_unit(name, test_filter, simulator, seed):
     result = run_bench(ThreadUnit(CONFIGS[name]), bench="heddle_verif.bench.thread", cfg=CONFIGS[name], simulator=simulator, seed=seed,
                        test_filter=test_filter)
-    assert result["tests"] == (21 if test_filter else 27)
+    assert result["tests"] == (23 if test_filter else 29)
 
 
 # -- the golden model -----------------------------------------------------------------------

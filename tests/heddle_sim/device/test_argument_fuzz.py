@@ -94,7 +94,8 @@ TARGETS = {
     "MemorySettings": (lambda d, **o: MemorySettings(**o), [], ["latency", "bandwidth", "stall", "outstanding", "reorder", "interleave",
                                                                 "error_range"]),
     "from_bytes": (lambda d, *a: Program.from_bytes(*a), [bytes(16)], []),
-    "Requantise": (lambda d, *a, **o: Requantise(*a, **o), [3, 4], ["zero_point", "minimum", "maximum", "relu", "dtype"]),
+    "Requantise": (lambda d, *a, **o: Requantise(*a, **o), [3, 4], ["zero_point", "minimum", "maximum", "relu", "dtype",
+                                                                    "double_rounding"]),
 }
 
 

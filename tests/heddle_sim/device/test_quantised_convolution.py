@@ -42,11 +42,15 @@ def sums(x, w, shape):
 
 
 def random_requantise(rng, shape, large=False):
-    """Multipliers for one or all filters; results spread over their type, or with ``large`` factors of 1/4 and more."""
+    """Multipliers, and in some cases shifts, for one or all filters; results spread over their type, or with ``large`` factors of 1/4 and
+    more."""
     dtype = rng.choice([np.int8, np.uint8])
-    multiplier = rng.integers(1 << 29, 1 << 30, shape.outputs) if rng.integers(2) else int(rng.integers(1 << 29, 1 << 30))
+    multiplier = rng.integers(1 << 29, 1 << 31, shape.outputs) if rng.integers(2) else int(rng.integers(1 << 29, 1 << 31))
     shift = 30 if large else 37 + int(np.log2(shape.group_channels * shape.positions)) // 2
-    return Requantise(multiplier, shift, int(random_integers(rng, dtype)), relu=bool(rng.integers(2)), dtype=dtype)
+    if not large and np.ndim(multiplier) and rng.integers(2):
+        shift = shift + rng.integers(-2, 3, shape.outputs)
+    return Requantise(multiplier, shift, int(random_integers(rng, dtype)), relu=bool(rng.integers(2)), dtype=dtype,
+                      double_rounding=not large and bool(rng.integers(2)))
 
 
 def compare(device, rng, layout, shape, large=False):
@@ -252,7 +256,7 @@ def test_qlinear_conv_of_onnx(hardware):
 # -- refusals -------------------------------------------------------------------------------
 
 X, W = np.zeros((1, 8, 5, 5), np.int8), np.zeros((4, 8, 3, 3), np.int8)
-HALF = Requantise(1 << 30, 40)
+HALF, TWICE = Requantise(1 << 30, 40), Requantise(1 << 30, 40, double_rounding=True)
 REFUSED = [
     ({"bias": np.zeros(4, np.int32), "method": "im2col"}, 'method must be "compiled" or "depthwise" with bias, zero points or requantise'),
     ({"bias": np.zeros(3, np.int32)}, r"bias must have shape \(4,\), not \(3,\)"),
@@ -263,6 +267,8 @@ REFUSED = [
     ({"w_zero_point": -129}, "w_zero_point must be from -128 to 127 as int8, not -129"),
     ({"requantise": 3}, "requantise must be a Requantise, not int"),
     ({"requantise": Requantise(np.ones(3, np.int64), 40)}, r"multiplier must be an integer or have shape \(4,\), not \(3,\)"),
+    ({"requantise": TWICE, "bias": np.full(4, 1 << 26, np.int32)}, "bias minus x_zero_point times the sum of the filter must be from "
+                                                                   "-67108864 to 67108863 with a shift for each column or double_rounding"),
 ]
 
 

@@ -51,8 +51,9 @@ def check(device, layer, rng, types=("int8", "int8"), quantised=True, method="de
         np.testing.assert_array_equal(y, expected(x, w, layer))
         return stats
     zero_point, bias = int(rng.integers(limits.min, limits.max + 1)), rng.integers(-9999, 9999, channels).astype(np.int32)
-    spec = Requantise(rng.integers(1 << 28, 1 << 31, channels), int(rng.integers(36, 46)), zero_point=int(rng.integers(-20, 20)),
-                      relu=bool(rng.integers(2)))
+    shift = rng.integers(36, 46, channels) if rng.integers(2) else int(rng.integers(36, 46))
+    spec = Requantise(rng.integers(1 << 28, 1 << 31, channels), shift, zero_point=int(rng.integers(-20, 20)), relu=bool(rng.integers(2)),
+                      double_rounding=bool(rng.integers(2)))
     y, stats = device.conv(x, w, bias, x_zero_point=zero_point, requantise=spec, **options)
     sums = (expected(x, w, layer, zero_point) + bias).astype(np.int32)
     np.testing.assert_array_equal(y, spec.apply(sums))

@@ -1,4 +1,5 @@
-"""Random quantised networks: nothing is refused, each layer is within 1 of LiteRT's reference kernels, and a loaded one gives the same."""
+"""Random quantised networks: nothing is refused, each layer is within 1 of LiteRT's reference kernels, convolutions equal to them, and a
+loaded one gives the same."""
 
 import numpy as np
 import pytest
@@ -11,8 +12,14 @@ from heddle_verif.stimulus.tflite_networks import random_tflite_network
 ON_DEVICE = {"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "ADD", "MEAN", "AVERAGE_POOL_2D"}      # of ``base``, whatever their sizes
 
 
-def check_network(path, device):
-    """Compared and loaded; returns the placement."""
+def rounds_twice(placed):
+    """Whether a node is a convolution with the multipliers, shifts and rounding of LiteRT's."""
+    output = getattr(placed.operation, "requantise", None)
+    return output is not None and output.double_rounding
+
+
+def check_network(path, device, exactly):
+    """Compared and loaded; returns the placement. Adds the operators whose results must be equal to ``exactly``."""
     with load_model(path, device) as model:
         rng = np.random.default_rng(0)
         inputs = {name: rng.integers(np.iinfo(tensor.dtype).min, np.iinfo(tensor.dtype).max, tensor.shape, tensor.dtype, endpoint=True)
@@ -20,6 +27,9 @@ def check_network(path, device):
         found = compared(model, inputs)
         operators = [placed.node.op for placed in model.placement]
         assert all(node.most <= 1 for node in found.nodes), list(zip(operators, found.nodes))
+        exact = [node.most for node, placed in zip(found.nodes, model.placement) if rounds_twice(placed)]
+        assert not any(exact), list(zip(operators, found.nodes))
+        exactly.update(placed.node.op for placed in model.placement if rounds_twice(placed))
         with device.load(model) as loaded:
             outputs = loaded(inputs).outputs
         assert all(np.array_equal(outputs[name], array) for name, array in found.result.outputs.items()), operators
@@ -27,11 +37,12 @@ def check_network(path, device):
 
 
 def check_networks(path, configuration, seeds):
-    used = set()
+    used, exactly = set(), set()
     with Device(configuration, "golden", memory_bytes=8 << 20) as device:
         for seed in seeds:
-            placement = check_network(random_tflite_network(np.random.default_rng([97, seed]), path), device)
+            placement = check_network(random_tflite_network(np.random.default_rng([97, seed]), path), device, exactly)
             used |= {(placed.node.op, placed.where) for placed in placement}
+    assert exactly == {"CONV_2D", "DEPTHWISE_CONV_2D"}
     return used
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from heddle.isa.error_codes import ErrorCode
 from heddle.isa.sparse_job import SCALE_ROWS, PanelTarget, SparseKind, sparse_job_layout
 from heddle_sim.golden.requantise import Requantise
+from heddle_sim.kernels.parts.output_stage import bias_words
 from heddle_sim.sparse.job import job_record, most_weights, panel_record, scale_table, weight_rows
 
 from .sparse_engine import SHAPES, SparseBench, in_strips, row_counts
@@ -33,13 +34,15 @@ class DepthwiseBench(SparseBench):
         low, high = sorted(int(value) for value in rng.integers(limits.min, limits.max + 1, 2))
         if rng.integers(2):
             low, high = limits.min, limits.max
-        bias = rng.integers(-1 << 18, 1 << 18, columns)
         multiplier, shift = rng.integers(1 << 28, 1 << 31, columns), int(rng.integers(1, 16))
         zero_point = int(rng.integers(limits.min, limits.max + 1))
-        self.bias = bias
-        self.spec = Requantise(multiplier, 32 + shift, zero_point, low, high, dtype=limits.dtype)
-        table = scale_table(self.cfg, bias, multiplier, shift=shift, unsigned=int(unsigned), zero_point=zero_point, minimum=low,
-                            maximum=high)
+        shifts = 32 + (rng.integers(1, 16, columns) if rng.integers(2) else shift)
+        # Empty rows of half the columns are halves of bytes, or nearly.
+        halves = ((2 * rng.integers(-100, 100, columns) + 1) << shifts - 1) // multiplier + rng.integers(-1, 3, columns)
+        self.bias = bias = np.where(rng.random(columns) < 0.5, halves, rng.integers(-1 << 18, 1 << 18, columns))
+        self.spec = spec = Requantise(multiplier, shifts, zero_point, low, high, dtype=limits.dtype, double_rounding=bool(rng.integers(2)))
+        table = scale_table(self.cfg, bias_words(spec, bias), multiplier, shift=shift, unsigned=int(unsigned), zero_point=zero_point,
+                            minimum=low, maximum=high, own_shifts=spec.own_shifts, double_rounding=spec.double_rounding)
         source = self.place(table, min(128, columns))
         return self.place(panel_record(0, SCALE_ROWS, source, PanelTarget.SCALES))
 

@@ -6,7 +6,18 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from heddle.constants import BANK_BYTES, BANKS, FIRST_FACTOR_REGISTER, ROW_BYTES
 from heddle.interfaces.layouts import ThreadKind
 from heddle.isa.compiled_offsets import GATHERED_BYTES, MASK_BITS, OFFSET_BITS, POSITIONS
-from heddle.isa.encoding import ACCESS_BYTES, GUARD_ALWAYS, Access, AluFunction, CompareFunction, OutputUse, Space, Swizzle
+from heddle.isa.encoding import (
+    ACCESS_BYTES,
+    GUARD_ALWAYS,
+    Access,
+    AluFunction,
+    CompareFunction,
+    OutputUse,
+    Space,
+    Swizzle,
+    channel_bias_layout,
+    output_bounds_layout,
+)
 from heddle.isa.error_codes import ErrorCode
 from heddle.lib.swizzle import swizzles
 from heddle.thread.global_lsu import IN_FLIGHT
@@ -231,6 +242,36 @@ async def operation_cycles(dut):
         if cycles.min() < expected - slack or cycles.max() > expected + 2 * slack or not expected <= cycles.mean() <= expected + slack:
             wrong.append(f"{name}: {cycles}, not {expected}")
     assert not wrong, "; ".join(wrong)
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+@cocotb.parametrize(own_shifts=[0, 1])
+async def halves(dut, own_shifts):
+    """Output stage: sums around those at which a byte changes, rounded once and twice; with a shift of each thread, or one for all."""
+    bench = ThreadBench(dut, Stalls())
+    await bench.start()
+    if not bench.cfg.output_stage:
+        return
+    workload, rng, threads = Workload(bench), bench.rng, bench.cfg.threads
+    for _ in range(bench.some(6)):
+        multiplier = np.where(rng.random(threads) < 0.3, 1 << 30, rng.integers(1 << 30, 1 << 31, threads))
+        shift = rng.integers(1, 12, threads) if own_shifts else np.full(threads, rng.integers(1, 12))
+        bias = rng.integers(-1 << 26, 1 << 26, threads)
+        words = bias & (1 << channel_bias_layout["bias"].width) - 1 | shift << channel_bias_layout["shift"].offset
+        await bench.idle()
+        workload.set(20, words if own_shifts else bias & 0xFFFF_FFFF)
+        workload.set(21, multiplier)
+        for register in range(24, 28):
+            half = (2 * rng.integers(-130, 130, threads) + 1) << 31 + shift
+            workload.set(register, half // multiplier + rng.integers(-1, 3, threads) - bias & 0xFFFF_FFFF)
+        bench.issue(kind=ThreadKind.ALU, function=AluFunction.ADD, output=OutputUse.CHANNEL, a=20, b=21, b_is_register=1, c=1,
+                    guard=GUARD_ALWAYS)
+        for rounds in range(2):
+            value = output_bounds_layout.const({"minimum": 0x80, "maximum": 0x7f, "set": 1, "own_shifts": own_shifts,
+                                                "double_rounding": rounds}).as_value().value
+            bench.issue(kind=ThreadKind.ALU, function=AluFunction.SCALE, output=OutputUse.PACK, access=Access.V4, a=24, dst=28 + rounds,
+                        value=value, c=int(shift[0]), guard=GUARD_ALWAYS)
+    await bench.idle()
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

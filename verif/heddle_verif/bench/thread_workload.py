@@ -15,6 +15,7 @@ from heddle.isa.encoding import (
     OutputUse,
     Space,
     Swizzle,
+    channel_bias_layout,
 )
 
 from ..stimulus.swizzles import random_mode
@@ -65,6 +66,11 @@ class Workload:
             self.set(register, values)
         for register in self.pool[::3]:
             self.set(register, rng.choice(np.array(CORNERS, np.uint32), threads))
+        for register in self.pool[1::6]:        # biases with shifts, and multipliers for which results are near bytes
+            self.set(register, rng.integers(-3000, 3000, threads) & (1 << channel_bias_layout["bias"].width) - 1
+                     | rng.integers(1, 12, threads) << channel_bias_layout["shift"].offset)
+        for register in self.pool[2::6]:
+            self.set(register, rng.integers(1 << 29, 1 << 31, threads))
         if self.cfg.gather_offsets:
             self._prepare_gathers(patterns)
 
@@ -113,7 +119,7 @@ class Workload:
                 function, vector, narrows, many = AluFunction.ADD, False, False, 1
             elif self.random.random() < 0.7:        # sums near the bytes, and bounds in their order
                 bounds = sorted(self.random.sample(range(-128, 128), 2))
-                value = self.random.randrange(256) | (bounds[0] & 0xff) << 8 | (bounds[1] & 0xff) << 16 | self.random.randrange(4) << 24
+                value = self.random.randrange(256) | (bounds[0] & 0xff) << 8 | (bounds[1] & 0xff) << 16 | self.random.randrange(16) << 24
         self.bench.issue(kind=ThreadKind.ALU, **output, function=function, dst=self.register(1 if narrows else many),
                          access=Access.V4 if vector else Access.B32, a=self.register(many, product=vector), b=self.register(),
                          b_is_register=0 if vector else self.random.getrandbits(1), unsigned=self.random.getrandbits(1), value=value,

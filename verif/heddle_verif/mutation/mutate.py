@@ -3,8 +3,8 @@
 ``python -m heddle_verif.mutation.mutate [--count N] [--minutes M] [--jobs J] [unit …]`` builds one simulator per unit with N mutants in it.
 Each mutant goes through the steps of ``unit_mutants``, which end with the first test that fails: a step of all mutants of all units before
 the next step, so that what the time does not reach are the last proofs. It prints a table, and the survivors with their place in the
-source. ``build/mutation.json`` keeps what was found; the next run goes on from there as long as Verilog, bench and choice of mutants are
-the same, and the row of a unit without anything left says ``unchanged``. Survivors that are understood are in
+source. ``build/mutation.json`` keeps what was found. The next run goes on from there as long as Verilog, bench and choice of mutants are
+the same. The row of a unit without anything left says ``unchanged``. Survivors that are understood are in
 ``verif/mutation_waivers.toml``.
 """
 

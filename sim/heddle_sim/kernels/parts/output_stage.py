@@ -5,12 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from heddle.isa.encoding import output_bounds_layout
+from heddle.errors import UsageError
+from heddle.isa.encoding import channel_bias_layout, output_bounds_layout
 
 from ...golden.requantise import Requantise
 from .requantisation import RequantiseSteps
 
-__all__ = ["OutputStage"]
+__all__ = ["MOST_BIAS", "OutputStage", "bias_words"]
+
+_BIAS_BITS = channel_bias_layout["bias"].width
+MOST_BIAS = 1 << _BIAS_BITS - 1         # of columns with their own shifts, beyond the greatest
+
+
+def bias_words(spec: Requantise | None, bias: np.ndarray) -> np.ndarray:
+    """Biases as the output stage takes them, modulo 2^32: with the shifts of their columns where these have their own.
+
+    Raises ``ValueError`` for a bias that then has no room.
+    """
+    if spec is None or not spec.own_shifts:
+        return bias
+    if bias.size and not -MOST_BIAS <= bias.min() <= bias.max() < MOST_BIAS:
+        raise UsageError(f"bias minus x_zero_point times the sum of the filter must be from {-MOST_BIAS} to {MOST_BIAS - 1} with a shift "
+                         f"for each column or double_rounding, not {bias.min()} to {bias.max()}")
+    return bias & (1 << _BIAS_BITS) - 1 | (np.asarray(spec.shift, np.int64) - 32) << _BIAS_BITS
 
 
 class OutputStage:
@@ -26,17 +43,17 @@ class OutputStage:
     """
 
     def __init__(self, spec: Requantise) -> None:
-        self.spec, self._steps = spec, RequantiseSteps.of(spec)
+        self.spec, self._steps = spec, None if spec.own_shifts else RequantiseSteps.of(spec)
 
     @property
     def multipliers(self) -> int | np.ndarray:
         """See above."""
-        return self._steps.multipliers
+        return np.asarray(self.spec.multiplier, np.int32) if self._steps is None else self._steps.multipliers
 
     @property
     def clamps(self) -> bool:
         """See above."""
-        return bool(self._steps.before)
+        return self._steps is not None and bool(self._steps.before)
 
     def channel(self, bias: int, multiplier: int, zero: int, part: int = 0) -> str:
         """Bias and multiplier of the lanes, from two registers, become set ``part``; ``zero``: a register that is 0."""
@@ -44,11 +61,12 @@ class OutputStage:
 
     def word(self, register: int, target: int, bias: int, order: str = "", part: int = 0) -> Iterator[str]:
         """Four sums of each lane, from ``register`` on, to a word in ``target``; ``bias``: the register that has it."""
-        if self.clamps:
+        if self._steps is not None and self.clamps:
             yield from (f"    add r{register + index}, r{register + index}, r{bias}" for index in range(4))
             yield from (f"    {name}.v4 r{register}, r{register}, {value}" for name, value in self._steps.before)
         minimum, maximum = self.spec.bounds
-        bounds = {"zero_point": int(self.spec.zero_point) & 0xff, "minimum": minimum & 0xff, "maximum": maximum & 0xff, "set": part}
-        form = ("u8" if self._steps.unsigned else "s8") + order
+        bounds = {"zero_point": int(self.spec.zero_point) & 0xff, "minimum": minimum & 0xff, "maximum": maximum & 0xff, "set": part,
+                  "own_shifts": self.spec.own_shifts, "double_rounding": self.spec.double_rounding}
+        form = ("u8" if np.dtype(self.spec.dtype) == np.uint8 else "s8") + order
         yield (f"    requant.{form} r{target}, r{register}, {output_bounds_layout.const(bounds).as_value().value:#x}, "
-               f"{self._steps.total_shift - 32}")
+               f"{0 if self._steps is None else self._steps.total_shift - 32}")

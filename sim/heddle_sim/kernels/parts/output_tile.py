@@ -20,7 +20,7 @@ from heddle.errors import UsageError
 from ...compiled.geometry import Geometry
 from ...compiled.layout import ImageLayout
 from ...golden.requantise import Requantise
-from .output_stage import OutputStage
+from .output_stage import OutputStage, bias_words
 from .planes import Planes
 from .tiling import round_up
 
@@ -137,9 +137,9 @@ class OutputTile:
 
     def channels(self, bias: np.ndarray) -> np.ndarray:
         """Bias and multiplier of each lane of all parts of the tiles of filters, int32 (tiles and parts, threads, 2); ``bias`` int64
-        (outputs,)."""
+        (outputs,), with room for shifts where these belong to it."""
         table = np.zeros((round_up(self.outputs, self.part_size * self.parts), 2), np.int32)
-        table[:self.outputs, 0] = (bias & 0xFFFF_FFFF).astype(np.uint32).view(np.int32)
+        table[:self.outputs, 0] = (bias_words(self.spec, bias) & 0xFFFF_FFFF).astype(np.uint32).view(np.int32)
         if self.stage is not None:
             table[:self.outputs, 1] = self.stage.multipliers
         return table.reshape(-1, self.part_size, 2)[:, self.filter_of_lane]

@@ -16,10 +16,16 @@ from heddle.errors import UsageError
 
 from ...golden.requantise import MAX_MULTIPLIER, Requantise
 
-__all__ = ["RequantiseSteps"]
+__all__ = ["RequantiseSteps", "check_one_shift"]
 
 _MAX_NARROW = 22        # zero point << shift plus a product of mulh (31 bits and a sign) then fits 32 bits
 _SATURATES = 1024       # with this factor every sum but 0 goes beyond the bounds
+
+
+def check_one_shift(spec: Requantise) -> None:
+    """Raises ``ValueError`` for what only the output stage of convolutions does."""
+    if spec.own_shifts:
+        raise UsageError("requantise must have one shift and no double_rounding, but for convolutions")
 
 
 @dataclass(frozen=True)
@@ -38,7 +44,8 @@ class RequantiseSteps:
 
     @classmethod
     def of(cls, spec: Requantise) -> Self:
-        """For a ``Requantise``. Raises ``ValueError`` when factors per column are too far apart."""
+        """For a ``Requantise`` with one shift. Raises ``ValueError`` when factors per column are too far apart."""
+        check_one_shift(spec)
         multipliers: Any = np.asarray(spec.multiplier, np.int64)
         shift = int(spec.shift)
         if not spec.per_column and int(multipliers) > _SATURATES << shift:

@@ -14,7 +14,7 @@ from ..graph import Graph, Node, Tensor
 from ..layers import fully_connected, points_of, shifted
 from ..operations import AveragePool, Convolution, DeviceOperation, FullyConnected, MaximumPool, Products, Sum
 from ..quantised import Integers, as_bytes, as_integers, constant, narrowed
-from ..requantisation import most_sum, requantisation
+from ..requantisation import most_sum, requantisation, with_own_shifts
 from ..wide import WideConvolution, WideOutput, WideProduct, weight_parts, wide_output
 from .forms import Form, form_of
 from .recurrent import RECURRENT, recurrent
@@ -84,6 +84,18 @@ def _output(form: Form, x: Integers, w: np.ndarray, scales: np.ndarray, points: 
                           most_sum(shifted(w, points), bias))
 
 
+def _channel_output(form: Form, x: Integers, w: np.ndarray, scales: np.ndarray, points: np.ndarray,
+                    bias: np.ndarray | None) -> tuple[np.ndarray | None, Requantise | None]:
+    """Biases and requantisation of a convolution: with a shift for each filter where these have scales of their own and there is room."""
+    if scales.size > 1 and form.y.quantisation is not None:
+        y, zeros = as_bytes(form.y, "the result"), np.zeros(len(w), np.int32)
+        own = with_own_shifts(x.scale * scales.astype(np.float64) / y.scale, y.zero_point, y.dtype, narrowed(y, form.low, form.high),
+                              most_sum(shifted(w, points), None), zeros if bias is None else bias, double_rounding=False)
+        if own is not None:
+            return own
+    return bias, _output(form, x, w, scales, points, bias)
+
+
 def _wide_output(form: Form, x: Integers, filters: int, scales: np.ndarray, points: np.ndarray) -> WideOutput:
     """Output stage for ``filters``, which a layer of 16-bit activations leaves to the host."""
     if points.any():
@@ -102,9 +114,8 @@ def _convolution(form: Form) -> DeviceOperation:
     window, group = window_of(form.attributes, x.shape[2:], w.shape[2:]), int(form.attributes.get("group", 1))
     if x.wide:
         return WideConvolution(form.y.shape, weight_parts(w), _wide_output(form, x, len(w), scales, points), window, group)
-    bias = _bias(form, x.scale * scales, len(w))
-    return Convolution(form.y.shape, np.ascontiguousarray(w), bias, window, group, x.zero_point,
-                       points_of(points), _output(form, x, w, scales, points, bias))
+    bias, spec = _channel_output(form, x, w, scales, points, _bias(form, x.scale * scales, len(w)))
+    return Convolution(form.y.shape, np.ascontiguousarray(w), bias, window, group, x.zero_point, points_of(points), spec)
 
 
 def _product(form: Form) -> DeviceOperation:

@@ -13,7 +13,7 @@ from ..graph import Graph, Node, Tensor
 from ..layers import fully_connected, points_of, shifted
 from ..operations import AveragePool, Convolution, DeviceOperation, MaximumPool, Sum, Window
 from ..quantised import Integers, activation_bounds, as_bytes, as_integers, constant
-from ..requantisation import most_sum, requantisation
+from ..requantisation import most_sum, requantisation, with_own_shifts
 from ..wide import WideConvolution, WideOutput, WideProduct, weight_parts, wide_output
 from .options import activation_of, pairs_of, per_axis
 
@@ -80,6 +80,19 @@ def _wide_output(x: Integers, y: Integers, scales: np.ndarray, points: np.ndarra
     return wide_output(x, y, scales, bias, activation_bounds(y, activation_of(node.attributes)))
 
 
+def _convolution_spec(x: Integers, y: Integers, scales: np.ndarray, node: Node, w: np.ndarray,
+                      bias: np.ndarray) -> tuple[np.ndarray, Requantise]:
+    """Biases and requantisation of a convolution: TFLite's own, or the nearest where the output stage has no room for it."""
+    bounds = activation_bounds(y, activation_of(node.attributes))
+    if scales.size in (1, len(w)):
+        exact = with_own_shifts(x.scale * scales.astype(np.float64) / y.scale, y.zero_point, y.dtype, bounds, most_sum(w, None), bias,
+                                double_rounding=True)
+        if exact is not None:
+            return exact
+    spec = _spec(x, y, scales, node, most_sum(w, bias))
+    return _rounded(bias, spec), spec
+
+
 def _rounded(bias: np.ndarray, spec: Requantise) -> np.ndarray:
     """Biases with which results of convolutions are nearest to TFLite's, which rounds twice: the product to a multiple of 2**-s, from one
     to two times the factor, then that to the result.
@@ -123,8 +136,8 @@ def _windowed(graph: Graph, node: Node, x: Integers, y: Integers, w: np.ndarray,
     window = Window(strides, pairs_of(attributes, x.shape[1:3], kernel, strides, dilations), _LAYOUT, kernel, dilations)
     if x.wide:
         return WideConvolution(y.shape, weight_parts(w), _wide_output(x, y, scales, points, bias, node), window, group)
-    spec = _spec(x, y, scales, node, most_sum(shifted(w, points), bias))
-    return Convolution(y.shape, w, _rounded(bias, spec), window, group, x.zero_point, points_of(points), spec)
+    bias, spec = _convolution_spec(x, y, scales, node, shifted(w, points), bias)
+    return Convolution(y.shape, w, bias, window, group, x.zero_point, points_of(points), spec)
 
 
 def _fully_connected(graph: Graph, node: Node) -> DeviceOperation:
