@@ -24,6 +24,7 @@ __all__ = ["BlockSum"]
 _BLOCK = 32             # channels of a block, the largest there is
 _MOST_WEIGHT = 127
 _MOST_ERROR = 0.25      # of a result before it is rounded
+_EXACT_ERROR = 255 / 2 ** 22
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,15 +48,16 @@ class BlockSum(DeviceOperation):
     factor: float
 
     @classmethod
-    def of_sum(cls, one: Sum) -> Self | None:
-        """The convolution of a sum; None where weights of 8 bits could change a result by more than one quarter before its rounding."""
+    def of_sum(cls, one: Sum, exact: bool = False) -> Self | None:
+        """The convolution of a sum. None where weights of 8 bits could change a result by more than one quarter before its rounding, with
+        ``exact`` by more than ``Device.add`` does."""
         factors = np.array(one.multipliers) / 2.0 ** one.output.shift
         numbers = np.arange(1, _MOST_WEIGHT + 1)
         p, q = np.meshgrid(numbers, numbers, indexing="ij")
         factor = factors.sum() / (p + q)
         errors = 255 * (np.abs(p * factor - factors[0]) + np.abs(q * factor - factors[1]))
         place = np.unravel_index(errors.argmin(), errors.shape)
-        if errors[place] > _MOST_ERROR:
+        if errors[place] > (_EXACT_ERROR if exact else _MOST_ERROR):
             return None
         return cls(one.shape, one, (int(p[place]), int(q[place])), float(factor[place]), operands=one.operands)
 

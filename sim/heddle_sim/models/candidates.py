@@ -14,9 +14,9 @@ __all__ = ["candidates"]
 _FEW_ROWS = 32          # of a product: fewer leave most columns of a tile of ``Device.linear`` empty
 
 
-def candidates(operation: DeviceOperation) -> Iterator[DeviceOperation]:
-    """Operations with the same result, or for sums one that differs by at most 1. The last one is ``operation`` itself."""
-    if isinstance(operation, Sum) and (blocks := BlockSum.of_sum(operation)):
+def candidates(operation: DeviceOperation, exact_sums: bool = False) -> Iterator[DeviceOperation]:
+    """Operations with the same result, or for sums, unless ``exact_sums``, one that differs by at most 1. The last one is ``operation``."""
+    if isinstance(operation, Sum) and (blocks := BlockSum.of_sum(operation, exact_sums)):
         yield blocks
     if isinstance(operation, FullyConnected) and few_rows(operation):
         yield LayerChain(operation.shape, (operation,), operands=operation.operands)
