@@ -352,7 +352,8 @@ class Device(TensorAccess, RecurrentAccess, SparseAccess):
             The same for ``w``: for all filters, or for each. Where ``w`` minus it fits neither int8 nor uint8, each element is multiplied
             twice, by two parts of it.
         requantise : Requantise, optional
-            What becomes of the sums; needs ``output_stage`` and at least 16 threads.
+            What becomes of the sums, also with a shift for each filter and ``double_rounding``; needs ``output_stage`` and at least 16
+            threads.
         keep : bool
             ``y`` is a ``DeviceArray``, which stays in global memory, where method "depthwise", or one run with method "compiled", computes
             it. A convolution or pool that wants the planes that are there reads it in place; ``numpy.asarray`` gives a copy.
