@@ -16,21 +16,21 @@ CONFIGS = {
 PART = "products|several_jobs|first_error|panel_errors"
 
 
-@bench_cases(PART, *CONFIGS)
+@bench_cases(PART, *CONFIGS, rare=("wide",))
 def test_engine(name, test_filter, simulator, seed):
     cfg = load_config("tiny").replace(sparse=True, **CONFIGS[name])
     run_bench(SparseSystem(cfg), bench="heddle_verif.bench.sparse_engine", cfg=cfg, simulator=simulator, seed=seed, test_filter=test_filter,
               timeout_s=580)
 
 
-@bench_cases(r"\.(samples/|several_samples|first_sample_error)", *CONFIGS)
+@bench_cases(r"\.(samples/|several_samples|first_sample_error)", *CONFIGS, rare=("wide",))
 def test_samples(name, test_filter, simulator, seed):
     cfg = load_config("tiny").replace(sparse=True, **CONFIGS[name])
     run_bench(SparseSystem(cfg), bench="heddle_verif.bench.sparse_samples", cfg=cfg, simulator=simulator, seed=seed,
               test_filter=test_filter, timeout_s=580)
 
 
-@bench_cases("depthwise/|several_depthwise", *CONFIGS)
+@bench_cases("depthwise/|several_depthwise", *CONFIGS, rare=("wide",))
 def test_depthwise(name, test_filter, simulator, seed):
     cfg = load_config("tiny").replace(sparse=True, **CONFIGS[name])
     run_bench(SparseSystem(cfg), bench="heddle_verif.bench.sparse_depthwise", cfg=cfg, simulator=simulator, seed=seed,

@@ -49,7 +49,7 @@ def test_shared_lsu(name, simulator, seed):
     assert result["tests"] == 19
 
 
-@bench_cases(PART, *CONFIGS)
+@bench_cases(PART, *CONFIGS, rare=("wide",))
 def test_unit(name, test_filter, simulator, seed):
     result = run_bench(ThreadUnit(CONFIGS[name]), bench="heddle_verif.bench.thread", cfg=CONFIGS[name], simulator=simulator, seed=seed,
                        test_filter=test_filter)

@@ -154,8 +154,9 @@ def test_wrong_numbers_of_bytes_in_all_memories():
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("cfg", [load_config("base"), CFG.replace(name="tiny_far", far_registers=True), TWO_CORES],
-                         ids=lambda cfg: cfg.name)
+@pytest.mark.parametrize("cfg", [
+    load_config("base"), TWO_CORES, pytest.param(CFG.replace(name="tiny_far", far_registers=True), marks=pytest.mark.soak)],
+    ids=lambda cfg: cfg.name)
 def test_wrong_numbers_of_bytes_in_other_configurations(cfg):
     assert_the_same_in_all_memories(cfg)
 

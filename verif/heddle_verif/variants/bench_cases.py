@@ -5,7 +5,7 @@ import pytest
 __all__ = ["bench_cases"]
 
 
-def bench_cases(part, first, *others):
+def bench_cases(part, first, *others, rare=()):
     """Parametrization of a test by the name of a configuration and ``test_filter`` of ``run_bench``.
 
     Parameters
@@ -14,7 +14,10 @@ def bench_cases(part, first, *others):
         Regular expression of the tests that run on the first configuration in ``make test`` (mark ``short``).
     first, others : str
         Names of the configurations on which the whole bench runs (filter None, mark ``variant``).
+    rare : tuple of str
+        Those of ``others`` that presets have much alike, for the soak only.
     """
     return pytest.mark.parametrize("name, test_filter", [
         pytest.param(first, part, id=f"{first}-part", marks=pytest.mark.short),
-        *(pytest.param(name, None, id=name, marks=pytest.mark.variant) for name in (first, *others))])
+        *(pytest.param(name, None, id=name, marks=[pytest.mark.variant, *[pytest.mark.soak] * (name in rare)])
+          for name in (first, *others))])
