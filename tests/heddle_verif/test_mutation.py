@@ -27,8 +27,8 @@ def judged(monkeypatch):
 
     def judge(unit, step, number):
         done.append((unit.name, step, number))
-        outcomes = {"first_tests": "killed" if number else None, "other_tests": "unnoticed", "all_cycles": "equivalent"}
-        unit.outcomes[number] = outcomes.get(step)
+        outcomes = {"first_tests": "killed" if number else "registers", "registers": "other_tests", "other_tests": "all_cycles"}
+        unit.outcomes[number] = outcomes.get(step, "equivalent")
 
     monkeypatch.setattr(UnitMutants, "judge", judge)
     return done
@@ -64,10 +64,12 @@ def test_what_has_not_changed_is_not_run_again(build, judged):
 def test_the_next_run_goes_on_where_the_time_was_over(build, judged, monkeypatch):
     commands = ["mutate -mode inv -module mutated -cell one -port A -portbit 0"] * 3
     monkeypatch.setattr(UnitMutants, "_mutants", lambda unit: (commands, ""))
-    with monkeypatch.context() as patch:
-        patch.setattr(mutate, "STEPS", STEPS[:3])
-        first = run_units(["adder_tree"], 3, 1)["adder_tree"]
-    assert first["survivors"] == [describe(commands[0])] and (first["killed"], first["score"]) == (2, 0.667)
+    for steps, survivors in ((STEPS[:2], []), (STEPS[:3], [describe(commands[0])])):
+        with monkeypatch.context() as patch:
+            patch.setattr(mutate, "STEPS", steps)
+            first = run_units(["adder_tree"], 3, 1)["adder_tree"]
+        assert first["survivors"] == survivors and (first["killed"], first["run"]) == (2, 2 + len(survivors))
+    assert first["score"] == 0.667 and [step for _, step, number in judged if not number] == list(STEPS[:3])
     judged.clear()
     second = run_units(["adder_tree"], 3, 1)["adder_tree"]
     assert judged == [("adder_tree", "all_cycles", 0)] and (second["equivalent"], second["score"], second["unchanged"]) == (1, 1, False)

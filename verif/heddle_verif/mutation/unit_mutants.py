@@ -32,8 +32,8 @@ class UnitMutants:
     Attributes
     ----------
     outcomes : list of str or None
-        ``"killed"`` (a test failed), ``"waived"``, ``"equivalent"`` (proved), ``"survives"`` (neither), ``"unnoticed"`` (no test
-        failed; a proof that it is equivalent was not tried yet), or None: not judged.
+        ``"killed"`` (a test failed), ``"waived"``, ``"equivalent"`` (proved) or ``"survives"`` (neither); the name of the step that is
+        to come; or None before the first one.
     """
 
     def __init__(self, name, count, seed=SEED, outcomes=None):
@@ -45,8 +45,8 @@ class UnitMutants:
 
     def open(self, step):
         """Numbers of the mutants that a step has to look at, from 0 on."""
-        of = ("unnoticed",) if step == "all_cycles" else (None,)
-        return [number for number, outcome in enumerate(self.outcomes) if outcome in of]
+        wanted = None if step == STEPS[0] else step
+        return [number for number, outcome in enumerate(self.outcomes) if outcome == wanted]
 
     def judge(self, step, number):
         """Do a step of a mutant.
@@ -65,22 +65,22 @@ class UnitMutants:
         """
         numbers = {outcome: self.outcomes.count(outcome) for outcome in ("killed", "equivalent", "waived")}
         survivors = [describe(self._mutants()[0][number]) for number, outcome in enumerate(self.outcomes)
-                     if outcome in ("survives", "unnoticed")]
+                     if outcome in ("survives", "all_cycles")]
         judged = numbers["killed"] + len(survivors)
-        return {"run": self.count - self.outcomes.count(None), **numbers, "survivors": survivors,
+        return {"run": judged + numbers["equivalent"] + numbers["waived"], **numbers, "survivors": survivors,
                 "score": round(numbers["killed"] / judged, 3) if judged else 0, "seconds": round(self.seconds)}
 
     def _first_tests(self, number):
-        return self._run_tests(number, self._target.tests[:1])
+        return self._run_tests(number, self._target.tests[:1]) or "registers"
 
     def _registers(self, number):
         command = self._command(number)
         if describe(command) in waivers(self.name):
             return "waived"
-        return "equivalent" if equal_registers(self._texts, command) else None
+        return "equivalent" if equal_registers(self._texts, command) else "other_tests"
 
     def _other_tests(self, number):
-        return self._run_tests(number, self._target.tests[1:]) or "unnoticed"
+        return self._run_tests(number, self._target.tests[1:]) or "all_cycles"
 
     def _all_cycles(self, number):
         return "equivalent" if differs(self._texts, self._command(number)) is False else "survives"
