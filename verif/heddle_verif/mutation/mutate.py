@@ -100,7 +100,7 @@ def stored_results(path):
 
 def row(name, result):
     """A line of the table; without a score where no mutant was judged."""
-    score = f"{result['score']:.0%}" if result["killed"] or result["survivors"] else "-"
+    score = "at least " * (result["run"] < result["count"]) + f"{result['score']:.0%}" if result["killed"] or result["survivors"] else "-"
     return (f"{name:18} run {result['run']:3} of {result['count']:3}  killed {result['killed']:3}  equivalent {result['equivalent']:2}  "
             f"waived {result['waived']:2}  survive {len(result['survivors']):2}  score {score}  {result['seconds']} s"
             f"{'  unchanged' * result['unchanged']}")

@@ -60,15 +60,15 @@ class UnitMutants:
     def result(self):
         """Numbers of the table: ``run``, ``killed``, ``equivalent``, ``waived``, ``survivors`` (descriptions) and ``score``.
 
-        The score is the share of killed mutants in those that are neither equivalent nor waived. What no test noticed survives until it
-        is proved equivalent.
+        The score is the share of killed mutants in those that are neither equivalent nor waived: the least that it can be while some are
+        not judged. What no test noticed survives until it is proved equivalent.
         """
         numbers = {outcome: self.outcomes.count(outcome) for outcome in ("killed", "equivalent", "waived")}
         survivors = [describe(self._mutants()[0][number]) for number, outcome in enumerate(self.outcomes)
                      if outcome in ("survives", "all_cycles")]
-        judged = numbers["killed"] + len(survivors)
+        judged, counted = numbers["killed"] + len(survivors), self.count - numbers["equivalent"] - numbers["waived"]
         return {"run": judged + numbers["equivalent"] + numbers["waived"], **numbers, "survivors": survivors,
-                "score": round(numbers["killed"] / judged, 3) if judged else 0, "seconds": round(self.seconds)}
+                "score": round(numbers["killed"] / counted, 3) if counted else 0, "seconds": round(self.seconds)}
 
     def _first_tests(self, number):
         return self._run_tests(number, self._target.tests[:1]) or "registers"
