@@ -63,7 +63,7 @@ def test_what_has_not_changed_is_not_run_again(build, judged):
 
 def test_the_next_run_goes_on_where_the_time_was_over(build, judged, monkeypatch):
     commands = ["mutate -mode inv -module mutated -cell one -port A -portbit 0"] * 3
-    monkeypatch.setattr(UnitMutants, "_mutants", lambda unit: (commands, ""))
+    monkeypatch.setattr(UnitMutants, "_mutants", lambda unit: (commands, "", ()))
     for steps, survivors in ((STEPS[:2], []), (STEPS[:3], [describe(commands[0])])):
         with monkeypatch.context() as patch:
             patch.setattr(mutate, "STEPS", steps)
@@ -74,6 +74,13 @@ def test_the_next_run_goes_on_where_the_time_was_over(build, judged, monkeypatch
     second = run_units(["adder_tree"], 3, 1)["adder_tree"]
     assert judged == [("adder_tree", "all_cycles", 0)] and (second["equivalent"], second["score"], second["unchanged"]) == (1, 1, False)
     assert run_units(["adder_tree"], 3, 0)["adder_tree"]["unchanged"]
+
+
+@pytest.mark.parametrize("step", STEPS[1:])
+def test_any_step_may_be_the_first_of_a_run(step, build):
+    unit = UnitMutants("adder_tree", 1, outcomes=[step])
+    unit.judge(step, 0)
+    assert unit.outcomes == [{"registers": "other_tests", "other_tests": "all_cycles", "all_cycles": "survives"}[step]]
 
 
 def test_a_unit_that_the_time_did_not_reach_has_no_score(build, judged):
@@ -116,8 +123,7 @@ def test_variants_of_the_default_preset(name):
 
 
 def test_differs():
-    commands, _ = make_mutants(lambda: AdderTree(4, 1), 3)
-    texts, harmless = unit_texts(AdderTree(4, 1)), "mutate -mode none"
+    (commands, _, texts), harmless = make_mutants(lambda: AdderTree(4, 1), 3), "mutate -mode none"
     assert [differs(texts, command) for command in [*commands, harmless]] == [True] * 3 + [False]
     assert [equal_registers(texts, command) for command in [*commands, harmless]] == [False] * 3 + [True]
 

@@ -37,7 +37,7 @@ def make_mutants(make, count, seed=1, modules="*"):
     """Mutants of the component that ``make()`` returns.
 
     ``modules`` are patterns of the names of the modules that are broken, with spaces between. Returns the Yosys command of each mutant
-    (number 1 on) and a Verilog text with module ``dut``, whose plusarg ``mut_sel=<number>`` breaks one cell.
+    (number 1 on), a Verilog text with module ``dut``, whose plusarg ``mut_sel=<number>`` breaks one cell, and the ``unit_texts``.
     """
     texts = unit_texts(make())
     width = count.bit_length()
@@ -48,7 +48,7 @@ def make_mutants(make, count, seed=1, modules="*"):
     # What is broken at the output of a register takes its first value away, which nothing else sets without a reset.
     with _ONE_AT_A_TIME, _sources():
         text = emit_verilog(make(), _TOP, changes=["opt_clean", *commands, "zinit -all"])
-    return commands, text + _wrapper(text, width)
+    return commands, text + _wrapper(text, width), texts
 
 
 def _wrapper(text, width):

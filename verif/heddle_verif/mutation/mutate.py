@@ -38,8 +38,9 @@ def run_units(names, count, minutes, seed=SEED, jobs=1, again=False, report=prin
     path, end = build_directory() / "mutation.json", time.monotonic() + 60 * minutes
     known, units, results = {} if again else stored_results(path), {}, {}
     for name in names:
-        key, most = unit_key(name, UNITS[name].count or count, seed), UNITS[name].count or count
-        before = known.get(name, {}) if known.get(name, {}).get("key") == key else {}
+        most, before = UNITS[name].count or count, known.get(name, {})
+        key = unit_key(name, most, seed)
+        before = before if before.get("key") == key else {}
         units[name] = UnitMutants(name, most, seed, before.get("outcomes"))
         results[name] = before | {"key": key, "count": most, "unchanged": not any(units[name].open(step) for step in STEPS)}
     try:

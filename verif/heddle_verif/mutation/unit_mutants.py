@@ -5,7 +5,7 @@ import time
 
 from heddle_sim.toolchain.cocotb_runner import BenchFailure, run_bench
 
-from .mutants import SELECT, describe, differs, equal_registers, make_mutants, unit_texts
+from .mutants import SELECT, describe, differs, equal_registers, make_mutants
 from .targets import UNITS, waivers
 
 __all__ = ["SEED", "STEPS", "UnitMutants"]
@@ -64,7 +64,7 @@ class UnitMutants:
         not judged. What no test noticed survives until it is proved equivalent.
         """
         numbers = {outcome: self.outcomes.count(outcome) for outcome in ("killed", "equivalent", "waived")}
-        survivors = [describe(self._mutants()[0][number]) for number, outcome in enumerate(self.outcomes)
+        survivors = [describe(self._command(number)) for number, outcome in enumerate(self.outcomes)
                      if outcome in ("survives", "all_cycles")]
         judged, counted = numbers["killed"] + len(survivors), self.count - numbers["equivalent"] - numbers["waived"]
         return {"run": judged + numbers["equivalent"] + numbers["waived"], **numbers, "survivors": survivors,
@@ -77,20 +77,19 @@ class UnitMutants:
         command = self._command(number)
         if describe(command) in waivers(self.name):
             return "waived"
-        return "equivalent" if equal_registers(self._texts, command) else "other_tests"
+        return "equivalent" if equal_registers(self._mutants()[2], command) else "other_tests"
 
     def _other_tests(self, number):
         return self._run_tests(number, self._target.tests[1:]) or "all_cycles"
 
     def _all_cycles(self, number):
-        return "equivalent" if differs(self._texts, self._command(number)) is False else "survives"
+        return "equivalent" if differs(self._mutants()[2], self._command(number)) is False else "survives"
 
     def _mutants(self):
-        """Commands and Verilog, made by the first that asks."""
+        """What ``make_mutants`` returns, made by the first that asks."""
         with self._lock:
             if self._made is None:
                 self._made = make_mutants(self._target.make, self.count, self.seed, self._target.modules)
-                self._texts = unit_texts(self._target.make())
             return self._made
 
     def _command(self, number):
@@ -109,7 +108,7 @@ class UnitMutants:
 
     def _limit(self, tests):
         """Seconds after which a mutant hangs, from the time of the unit as it is."""
-        self._mutants()
+        self._mutants()     # not under the lock, which it takes
         with self._lock:
             if tests not in self._limits:
                 self._limits[tests] = SLOWER * self._run(0, tests, self._target.limit_s)["seconds"] + SLACK_S
