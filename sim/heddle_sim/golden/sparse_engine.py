@@ -28,6 +28,8 @@ from heddle.isa.sparse_job import (
 )
 from heddle.parameters.sparse import OPERAND_WORDS
 
+from .output_stage import output_bytes
+
 __all__ = ["EngineRegisters", "SparseFault", "read_job", "sparse_run"]
 
 KINDS, TARGETS = 4, 4       # that the fields ``kind`` and ``target`` can have
@@ -174,21 +176,10 @@ def _weights(cfg: Config, registers: EngineRegisters, job: data.Const, count: in
 def _scaled(registers: EngineRegisters, sums: np.ndarray) -> np.ndarray:
     """Bytes of the sums of a row, uint8."""
     def columns(first: int) -> np.ndarray:
-        return registers.scales[first:first + 4].T.ravel().view(np.int32).astype(np.int64)
+        return registers.scales[first:first + 4].T.ravel()
 
     bounds = scale_bounds_layout.from_bits(int(registers.scales[BOUNDS_ROW, 0]))
-    kind = np.uint8 if bounds.unsigned else np.int8
-    zero_point, minimum, maximum = (int(np.uint8(value).view(kind)) for value in (bounds.zero_point, bounds.minimum, bounds.maximum))
-    bias, shift = columns(BIAS_ROW), bounds.shift
-    if bounds.own_shifts:
-        bias, shift = ((bias & 0x7FF_FFFF) ^ 1 << 26) - (1 << 26), bias >> 27 & 31
-    biased = ((sums + bias) & 0xFFFFFFFF).astype(np.uint32).view(np.int32).astype(np.int64)
-    nudge = np.where(biased < 0, -(1 << 30), 1 << 30) if bounds.double_rounding else 0
-    upper = biased * columns(MULTIPLIER_ROW) + nudge >> 32
-    rounded = (2 * upper >> shift) + 1 >> 1
-    # The maximum comes first: it is the result where the minimum is above it.
-    total = rounded + zero_point
-    return np.where(total > maximum, maximum, np.maximum(total, minimum)).astype(np.int64).astype(np.uint8)
+    return output_bytes(sums, columns(BIAS_ROW), columns(MULTIPLIER_ROW), bounds, bounds.shift, bool(bounds.unsigned)).astype(np.uint8)
 
 
 def _extents(shared: np.ndarray, job: data.Const) -> Iterator[tuple[int, int, int]]:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from heddle.config import Config
@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike
 
 from .block_copy import swizzled
 from .matrix import compiled_address
+from .output_stage import output_bytes
 
 __all__ = ["ThreadState", "ThreadError", "alu", "compare", "execute", "narrow", "active_threads"]
 
@@ -155,18 +156,9 @@ def _packed(values: np.ndarray) -> np.ndarray:
 
 def requantise(state: ThreadState, operation: SimpleNamespace, values: np.ndarray) -> np.ndarray:
     """Those that pack: SCALE with bias and multiplier of each thread, zero point and bounds, as a word of each thread."""
-    bias, multiplier = (word[:, None] for word in state.channels[operation.value >> 24 & 3])
-    shift: Any = operation.c & 31
-    own_shifts, double_rounding = (operation.value >> output_bounds_layout[name].offset & 1 for name in ("own_shifts", "double_rounding"))
-    if own_shifts:
-        bias, shift = ((bias << 5).view(np.int32) >> 5).view(np.uint32), (bias >> 27).astype(np.int64)
-    biased = (values + bias).view(np.int32).astype(np.int64)
-    nudge = np.where(biased < 0, -(1 << 30), 1 << 30) if double_rounding else 0
-    products = (biased * multiplier.view(np.int32) + nudge) >> 32
-    given = np.array([operation.value >> place & 0xff for place in (0, 8, 16)], np.uint8)
-    zero, minimum, maximum = given.view(np.uint8 if operation.unsigned else np.int8).astype(np.int64)
-    total = (products + (np.int64(1) << shift >> 1) >> shift) + zero
-    packed = np.where(total > maximum, maximum, np.where(total < minimum, minimum, total))
+    bounds = output_bounds_layout.from_bits(operation.value & (1 << output_bounds_layout.size) - 1)
+    bias, multiplier = (word[:, None] for word in state.channels[bounds.set])
+    packed = output_bytes(values, bias, multiplier, bounds, operation.c & 31, bool(operation.unsigned))
     slots = min(state.cfg.thread_slots, state.cfg.threads)
     if operation.output is OutputUse.GROUPS:        # [group, thread, register] becomes [register, thread, group]
         packed = packed.reshape(4, slots, 4).transpose(2, 1, 0)

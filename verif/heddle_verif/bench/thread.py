@@ -15,12 +15,12 @@ from heddle.isa.encoding import (
     OutputUse,
     Space,
     Swizzle,
-    channel_bias_layout,
     output_bounds_layout,
 )
 from heddle.isa.error_codes import ErrorCode
 from heddle.lib.swizzle import swizzles
 from heddle.thread.global_lsu import IN_FLIGHT
+from heddle_sim.golden.output_stage import channel_words
 
 from .thread_environment import MEMORY_BYTES, Stalls, ThreadBench
 from .thread_workload import GATHERS, STORES, Workload
@@ -257,9 +257,8 @@ async def halves(dut, own_shifts):
         multiplier = np.where(rng.random(threads) < 0.3, 1 << 30, rng.integers(1 << 30, 1 << 31, threads))
         shift = rng.integers(1, 12, threads) if own_shifts else np.full(threads, rng.integers(1, 12))
         bias = rng.integers(-1 << 26, 1 << 26, threads)
-        words = bias & (1 << channel_bias_layout["bias"].width) - 1 | shift << channel_bias_layout["shift"].offset
         await bench.idle()
-        workload.set(20, words if own_shifts else bias & 0xFFFF_FFFF)
+        workload.set(20, channel_words(bias, shift) if own_shifts else bias & 0xFFFF_FFFF)
         workload.set(21, multiplier)
         for register in range(24, 28):
             half = (2 * rng.integers(-130, 130, threads) + 1) << 31 + shift

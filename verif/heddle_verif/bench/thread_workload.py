@@ -15,8 +15,8 @@ from heddle.isa.encoding import (
     OutputUse,
     Space,
     Swizzle,
-    channel_bias_layout,
 )
+from heddle_sim.golden.output_stage import channel_words
 
 from ..stimulus.swizzles import random_mode
 from .thread_environment import MEMORY_BYTES
@@ -67,8 +67,7 @@ class Workload:
         for register in self.pool[::3]:
             self.set(register, rng.choice(np.array(CORNERS, np.uint32), threads))
         for register in self.pool[1::6]:        # biases with shifts, and multipliers for which results are near bytes
-            self.set(register, rng.integers(-3000, 3000, threads) & (1 << channel_bias_layout["bias"].width) - 1
-                     | rng.integers(1, 12, threads) << channel_bias_layout["shift"].offset)
+            self.set(register, channel_words(rng.integers(-3000, 3000, threads), rng.integers(1, 12, threads)))
         for register in self.pool[2::6]:
             self.set(register, rng.integers(1 << 29, 1 << 31, threads))
         if self.cfg.gather_offsets:

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import numpy as np
 from heddle.errors import UsageError
-from heddle.isa.encoding import channel_bias_layout, output_bounds_layout
+from heddle.isa.encoding import output_bounds_layout
 
+from ...golden.output_stage import BIAS_BITS, channel_words
 from ...golden.requantise import Requantise
 from .requantisation import RequantiseSteps
 
 __all__ = ["MOST_BIAS", "OutputStage", "bias_words"]
 
-_BIAS_BITS = channel_bias_layout["bias"].width
-MOST_BIAS = 1 << _BIAS_BITS - 1         # of columns with their own shifts, beyond the greatest
+MOST_BIAS = 1 << BIAS_BITS - 1          # of columns with their own shifts, beyond the greatest
 
 
 def bias_words(spec: Requantise | None, bias: np.ndarray) -> np.ndarray:
@@ -27,7 +27,7 @@ def bias_words(spec: Requantise | None, bias: np.ndarray) -> np.ndarray:
     if bias.size and not -MOST_BIAS <= bias.min() <= bias.max() < MOST_BIAS:
         raise UsageError(f"bias minus x_zero_point times the sum of the filter must be from {-MOST_BIAS} to {MOST_BIAS - 1} with a shift "
                          f"for each column or double_rounding, not {bias.min()} to {bias.max()}")
-    return bias & (1 << _BIAS_BITS) - 1 | (np.asarray(spec.shift, np.int64) - 32) << _BIAS_BITS
+    return channel_words(bias, np.asarray(spec.shift) - 32)
 
 
 class OutputStage:
