@@ -35,7 +35,6 @@ def add_model(parser: argparse.ArgumentParser) -> None:
                         help="samples of an input of a float ONNX file, which is quantised for their ranges; repeatable")
     parser.add_argument("--activation-bits", type=int, choices=(8, 16), default=8,
                         help="of --calibrate: 16 for int16 activations of convolutions and products, whose rest stays float (default 8)")
-    parser.add_argument("--exact-sums", action="store_true", help="sums of two tensors with 22 bits: slower, and equal to TFLite's")
     parser.add_argument("--seed", type=seed, default=0, help="of random inputs and of the memory (default 0)")
     parser.add_argument("--compare", action="store_true", help="with the reference interpreter, each node with equal operands")
     add_wave_layer(parser)
@@ -47,8 +46,7 @@ def run_model(options: argparse.Namespace) -> None:
                          activation_bits=options.activation_bits)
     with progress_for(options) as progress:
         begin = time.perf_counter()
-        with Model(source, cfg, lambda: open_device(options, cfg, progress), options.memory_mib << 20,
-                   exact_sums=options.exact_sums) as model:
+        with Model(source, cfg, lambda: open_device(options, cfg, progress), options.memory_mib << 20) as model:
             layer = check_wave_layer(options, model.placement)
             placing = time.perf_counter() - begin
             inputs = _inputs(options.input, model.inputs(), options.seed, file_path(options.file))

@@ -427,11 +427,11 @@ class Device(TensorAccess, RecurrentAccess, SparseAccess):
 
     def add(self, a: ArrayLike, b: ArrayLike, multipliers: Sequence[int], shift: int, *, a_zero_point: int = 0, b_zero_point: int = 0,
             zero_point: int = 0, minimum: int | None = None, maximum: int | None = None, relu: bool = False,
-            dtype: DTypeLike | None = None, keep: bool = False) -> LayerResult:
+            dtype: DTypeLike | None = None, exact: bool = True, keep: bool = False) -> LayerResult:
         """Sum of two quantised tensors, element by element.
 
         y = clamp(floor((ma (a - a_zero_point) + mb (b - b_zero_point)) / 2**shift + 1/2) + zero_point, minimum, maximum), exact: one
-        rounding, halves up.
+        rounding, halves up. By the sparse engine or the thread unit, whichever is expected to be faster.
 
         Parameters
         ----------
@@ -443,6 +443,8 @@ class Device(TensorAccess, RecurrentAccess, SparseAccess):
             0 to 23. The sums, with zero_point · 2**shift, must fit 32 bits.
         zero_point, minimum, maximum, relu, dtype
             Of the result, as of ``Requantise``; the type is that of a by default.
+        exact : bool
+            False: a sum less than 1/8192 from a half may be rounded either way, where only so the sparse engine can make it.
         keep : bool
             ``y`` stays on the device as that of ``conv``, where its elements are a multiple of 16.
 
@@ -450,7 +452,7 @@ class Device(TensorAccess, RecurrentAccess, SparseAccess):
         Raises ``ValueError`` for what does not fit together, and where the configuration lacks ``tensors``.
         """
         y, stats = add(self, a, b, multipliers=multipliers, shift=shift, a_zero_point=a_zero_point, b_zero_point=b_zero_point,
-                       zero_point=zero_point, minimum=minimum, maximum=maximum, relu=relu, dtype=dtype, keep=keep)
+                       zero_point=zero_point, minimum=minimum, maximum=maximum, relu=relu, dtype=dtype, exact=exact, keep=keep)
         return LayerResult(cast(np.ndarray, y), stats)
 
     def tensordot(self, a: np.ndarray, b: np.ndarray, axes: int | Sequence[int | Sequence[int]] = 1, *, b_layout: str = "nk",

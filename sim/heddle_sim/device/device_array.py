@@ -7,7 +7,6 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
 from math import prod
 from typing import Any, cast
 
@@ -44,7 +43,7 @@ class DeviceArray:
         self.memory, self.address, self.planes, self.images = memory, address, planes, images
         self.shape, self.dtype = shape, np.dtype(dtype)
         self._fetch, self._of = fetch, [False]
-        self._parts: tuple[DeviceArray, ...] = ()       # which have the memory
+        self._owner: DeviceArray | None = None      # of the memory, for other axes
 
     @classmethod
     def owning(cls, memory: GlobalMemory, address: int, planes: Planes, images: int, shape: tuple[int, ...], dtype: np.dtype,
@@ -87,28 +86,12 @@ class DeviceArray:
         if prod(shape) != self.size or min(shape, default=0) < 0:
             raise UsageError(f"shape must have {self.size} elements, not {shape}")
         found = DeviceArray(self.memory, self.address, self.planes, self.images, shape, self.dtype, self._fetch)
-        found._of, found._parts = self._of, (self,)
+        found._of, found._owner = self._of, self
         return found
 
     def like(self) -> np.ndarray:
         """An array of zeros of this shape and type, which takes no memory: for checks."""
         return np.broadcast_to(np.zeros((), self.dtype), self.shape)
-
-    def as_blocks(self, other: DeviceArray, vector: int) -> tuple[DeviceArray, bool] | None:
-        """Two arrays as two blocks of ``vector`` channels of one image (1, 2, pixels, 1, ``vector``), whatever their axes are.
-
-        Returns the image and whether ``other`` is its first block, or None where one has gaps or their elements do not fill the blocks.
-        """
-        pixels = self.size // vector
-        if (self.memory is not other.memory or self.dtype != other.dtype or self.size != other.size or self.size % vector
-                or self.address == other.address or not (self.plain and other.plain)):
-            return None
-        first, second = sorted((self, other), key=lambda array: array.address)
-        planes = Planes(2, second.address - first.address, 2 * self.size, vector, vector)
-        image = DeviceArray(self.memory, first.address, planes, 1, (1, 2, pixels, 1, vector), self.dtype,
-                            lambda: np.stack([np.asarray(array).reshape(pixels, 1, vector) for array in (first, second)])[None])
-        image._parts = (first, second)
-        return image, first is other
 
     @property
     def plain(self) -> bool:
@@ -117,15 +100,13 @@ class DeviceArray:
 
     def in_place(self, memory: GlobalMemory, planes: Planes, images: int, front: int, tail: int) -> bool:
         """Whether a layer that wants ``planes`` of ``images`` may read it where it lies. It also reads ``front`` bytes in front of it and
-        ``tail`` behind it, whatever they hold. The two planes of ``as_blocks`` may have any distance."""
+        ``tail`` behind it, whatever they hold."""
         own = self.planes
         end = self.address + (own.count - 1) * own.pitch + images * planes.image
         if memory is not self.memory or self.address < front or end + tail > memory.bytes.size:
             return False
         if self.plain and images * planes.image == self.size * self.dtype.itemsize:
             return True
-        if own.count == planes.count == 2 and images == 1:
-            own = replace(own, pitch=planes.pitch, image=planes.image)
         return own == planes and images == self.images
 
 

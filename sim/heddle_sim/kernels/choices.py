@@ -37,10 +37,10 @@ def choices(cfg: Config, problem: Problem, families: Sequence[type[Kernel]]) -> 
         try:
             family = next(family for family in families if family.fits(cfg, variant))
             found.append(Choice(variant, family, family.estimate(cfg, variant)))
-        except ValueError as error:
-            illegal = error
+        except ValueError as error:     # without its frames, which would keep the arrays of all callers
+            illegal = error.with_traceback(None)
         except Unfit as error:
-            unfit = error
+            unfit = error.with_traceback(None)
     if not found:
         raise cast(Exception, unfit or illegal)
     return found

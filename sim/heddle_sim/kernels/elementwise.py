@@ -6,8 +6,10 @@ has a word of four bytes of two passes, whose instructions alternate.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Self
 
 import numpy as np
 from heddle.config import Config
@@ -36,6 +38,9 @@ _START, _CHUNK = 200, 70                    # cycles of the cost model, as measu
 class SumProblem(Problem):
     """Sum of two tensors of ``nbytes`` bytes, as ``golden.pooling.add``; ``dtypes`` of a and b are int8 or uint8.
 
+    ``method``: "threads" or "panel" (the sparse engine); "" leaves it to the planner. Both have the same result, unless ``exact`` is
+    False: then the sparse engine may round sums near a half either way.
+
     Raises ``ValueError`` where a sum does not fit 32 bits.
     """
 
@@ -44,6 +49,8 @@ class SumProblem(Problem):
     multipliers: tuple[int, int]
     zero_points: tuple[int, int]
     output: Requantise
+    exact: bool = True
+    method: str = ""
 
     def __post_init__(self) -> None:
         shift, added = int(self.output.shift), int(self.output.zero_point) << int(self.output.shift)
@@ -59,6 +66,10 @@ class SumProblem(Problem):
     @property
     def name(self) -> str:
         return "add"
+
+    def variants(self) -> Sequence[Self]:
+        """See ``Problem``."""
+        return [self] if self.method else [replace(self, method=method) for method in ("threads", "panel")]
 
     @property
     def constant(self) -> int:

@@ -25,6 +25,7 @@ from .gathered_convolution import GatheredConvolutionKernel, GatheredConvolution
 from .kernel import Kernel
 from .layer import LayerKernel, LayerProblem
 from .layer_chain import LayerChainKernel, LayerChainProblem
+from .panel_sum import PanelSumKernel
 from .pooling import PoolKernel, PoolProblem
 from .problem import ConvolutionProblem, MatmulProblem, Problem
 from .recurrent import EngineKernel, EngineRun, FactorKernel, FactorLoad
@@ -53,7 +54,7 @@ FAMILIES: dict[type[Problem], list[type[Kernel]]] = {
     GatheredConvolutionProblem: [GatheredConvolutionKernel],
     DepthwiseProblem: [DepthwiseKernel],
     PoolProblem: [PoolKernel],
-    SumProblem: [SumKernel],
+    SumProblem: [PanelSumKernel, SumKernel],
     EngineRun: [EngineKernel],
     FactorLoad: [FactorKernel],
     SparseProductProblem: [SparseProductKernel],

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from .block_sum import BlockSum
 from .chains import LayerChain, few_rows
-from .operations import Convolution, DeviceOperation, FullyConnected, Sum, Window
+from .operations import Convolution, DeviceOperation, FullyConnected, Window
 
 __all__ = ["candidates"]
 
 _FEW_ROWS = 32          # of a product: fewer leave most columns of a tile of ``Device.linear`` empty
 
 
-def candidates(operation: DeviceOperation, exact_sums: bool = False) -> Iterator[DeviceOperation]:
-    """Operations with the same result, or for sums, unless ``exact_sums``, one that differs by at most 1. The last one is ``operation``."""
-    if isinstance(operation, Sum) and (blocks := BlockSum.of_sum(operation, exact_sums)):
-        yield blocks
+def candidates(operation: DeviceOperation) -> Iterator[DeviceOperation]:
+    """Operations with the same result. The last one is ``operation``."""
     if isinstance(operation, FullyConnected) and few_rows(operation):
         yield LayerChain(operation.shape, (operation,), operands=operation.operands)
     if isinstance(operation, FullyConnected) and (pixels := _as_convolution(operation)):

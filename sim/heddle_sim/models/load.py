@@ -10,7 +10,7 @@ import numpy as np
 from heddle.config import Config, load_config
 from heddle.errors import UsageError, UsageTypeError
 
-from ..arguments import check_choice, check_flag, check_integer
+from ..arguments import check_choice, check_integer
 from ..device import Device
 from ..device.device import SIMULATORS
 from .errors import ModelError
@@ -31,7 +31,7 @@ MEMORY_BYTES = 64 << 20         # of a device that is made for a network
 def load_model(path: str | os.PathLike[str], config: Config | Device | str | os.PathLike[str] = "base", *,
                simulator: str = "verilator", shapes: Shapes | None = None,
                constants: Mapping[str, np.ndarray] | None = None, calibrate: Mapping[str, np.ndarray] | None = None,
-               activation_bits: int = 8, exact_sums: bool = False) -> Model:
+               activation_bits: int = 8) -> Model:
     """A network from a file, with each of its nodes placed on the device or on the host.
 
     Parameters
@@ -52,21 +52,17 @@ def load_model(path: str | os.PathLike[str], config: Config | Device | str | os.
     activation_bits : int
         8, or 16: then convolutions, products and Gemm have activations and weights of int16, and the rest stays float. Sums are made on
         the device, biases and requantisation on the host.
-    exact_sums : bool
-        Sums of two tensors with factors of 22 bits, even where a convolution with weights of 8 bits is faster. TFLite's sums are equal to
-        its reference kernels then, unless a factor makes halves.
 
     Returns ``Model``, whose ``run`` takes inputs by name. Raises ``ModelError`` for a file that holds no network, ``MissingPackage``
     where the package that reads it is not installed.
     """
     check_choice("simulator", simulator, SIMULATORS)
-    check_flag("exact_sums", exact_sums)
     source = read_source(path, shapes, constants, calibrate, activation_bits)
     if isinstance(config, Device):
         device = config
-        return Model(source, device.cfg, lambda: device, device.memory.bytes.size, owned=False, exact_sums=exact_sums)
+        return Model(source, device.cfg, lambda: device, device.memory.bytes.size, owned=False)
     cfg = config if isinstance(config, Config) else load_config(config)
-    return Model(source, cfg, lambda: Device(cfg, simulator, memory_bytes=MEMORY_BYTES), MEMORY_BYTES, exact_sums=exact_sums)
+    return Model(source, cfg, lambda: Device(cfg, simulator, memory_bytes=MEMORY_BYTES), MEMORY_BYTES)
 
 
 def read_source(path: str | os.PathLike[str], shapes: Shapes | None = None,

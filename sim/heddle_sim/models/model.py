@@ -84,8 +84,6 @@ class Model:
         Of global memory of that device.
     owned : bool
         ``close`` closes the device.
-    exact_sums : bool
-        As of ``load_model``.
 
     Attributes
     ----------
@@ -95,14 +93,13 @@ class Model:
         Where each node runs, and why.
     """
 
-    def __init__(self, source: Source, cfg: Config, opened: Callable[[], Device], memory_bytes: int, owned: bool = True,
-                 exact_sums: bool = False) -> None:
+    def __init__(self, source: Source, cfg: Config, opened: Callable[[], Device], memory_bytes: int, owned: bool = True) -> None:
         self.source, self.cfg = source, cfg
         self._opened, self._owned = opened, owned
         self._device: Device | None = None
         self._plans: Kept = {}
         with kept_plans(self._plans):
-            self.placement: list[PlacedNode] = placed_nodes(self.cfg, source, memory_bytes, exact_sums)
+            self.placement: list[PlacedNode] = placed_nodes(self.cfg, source, memory_bytes)
 
     def __enter__(self) -> Self:
         return self

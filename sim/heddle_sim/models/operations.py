@@ -182,5 +182,5 @@ class Sum(DeviceOperation):
         output, b = self.output, arrays[1] if self.constant is None else self.constant
         y, stats = device.add(arrays[0], b, self.multipliers, int(output.shift), a_zero_point=self.zero_points[0],
                               b_zero_point=self.zero_points[1], zero_point=output.zero_point, minimum=output.minimum,
-                              maximum=output.maximum, dtype=output.dtype, keep=keep)
+                              maximum=output.maximum, dtype=output.dtype, exact=False, keep=keep)
         return y, stats

@@ -44,11 +44,10 @@ class PlacedNode:
     chain: Chain | None = None
 
 
-def placed_nodes(cfg: Config, source: Source, memory_bytes: int, exact_sums: bool = False) -> list[PlacedNode]:
-    """``PlacedNode`` of each node of a network, in their order, for a device of ``cfg`` with ``memory_bytes`` of global memory;
-    ``exact_sums`` as of ``load_model``."""
+def placed_nodes(cfg: Config, source: Source, memory_bytes: int) -> list[PlacedNode]:
+    """``PlacedNode`` of each node of a network, in their order, for a device of ``cfg`` with ``memory_bytes`` of global memory."""
     with Rehearsal(cfg, memory_bytes) as rehearsal:
-        placement = [_placed(rehearsal, source, node, exact_sums) for node in source.graph.nodes]
+        placement = [_placed(rehearsal, source, node) for node in source.graph.nodes]
         in_chains = {name: chain for chain in chains(rehearsal, source.graph, placement) for name in chain.nodes}
     return [_chained(placed, in_chains[placed.node.name]) if placed.node.name in in_chains else placed for placed in placement]
 
@@ -58,14 +57,14 @@ def _chained(placed: PlacedNode, chain: Chain) -> PlacedNode:
     return replace(placed, why=why, chain=chain)
 
 
-def _placed(rehearsal: Rehearsal, source: Source, node: Node, exact_sums: bool) -> PlacedNode:
+def _placed(rehearsal: Rehearsal, source: Source, node: Node) -> PlacedNode:
     """The node where it is placed alone."""
     try:
         lowered = source.lowered(node)
     except Refusal as error:
         return PlacedNode(node, "host", f"{error}.")
     why = ""
-    for operation in candidates(lowered, exact_sums):
+    for operation in candidates(lowered):
         try:
             stats = rehearsal.check(operation, [_activation(source.graph, node, index) for index in operation.operands])
         except Refusal as error:

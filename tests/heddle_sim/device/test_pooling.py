@@ -12,6 +12,8 @@ from heddle_sim.device.pooling import pool_problem
 from heddle_sim.golden.pooling import add, add_factors, average_pool, max_pool
 from heddle_sim.kernels.compiled_convolution import CompiledConvolutionKernel
 from heddle_sim.kernels.depthwise import DepthwiseKernel
+from heddle_sim.kernels.elementwise import SumKernel
+from heddle_sim.kernels.panel_sum import PanelSumKernel
 from heddle_sim.kernels.planner import plan
 from heddle_sim.kernels.pooling import PoolKernel
 from heddle_verif.stimulus.kernel_cases import random_integers
@@ -185,17 +187,20 @@ def test_the_faster_way_is_taken():
         assert compare_uniform(device, rng, (3, 3), 1)[0] is PoolKernel
 
 
-def compare_sums(device, rng, shape):
-    a_type, b_type, dtype = rng.choice(TYPES, 3)
+def compare_sums(device, rng, shape, types=None):
+    """A sum of random integers; ``types`` of a, b and the result. Returns the class of its kernel."""
+    a_type, b_type, dtype = rng.choice(TYPES, 3) if types is None else types
     a, b = random_integers(rng, a_type, shape), random_integers(rng, b_type, shape)
     a_zero, b_zero, zero = (int(random_integers(rng, kind)) for kind in (a_type, b_type, dtype))
     multipliers, shift = add_factors(*rng.uniform(0.2, 1.5, 2), 1.0)
     bounds = sorted(int(value) for value in random_integers(rng, dtype, (2,)))
     limits = {"minimum": bounds[0], "maximum": bounds[1]} if rng.integers(2) else {"relu": bool(rng.integers(2))}
-    y, _ = device.add(a, b, multipliers, shift, a_zero_point=a_zero, b_zero_point=b_zero, zero_point=zero, dtype=dtype, **limits)
+    with executed_kernels() as kernels:
+        y, _ = device.add(a, b, multipliers, shift, a_zero_point=a_zero, b_zero_point=b_zero, zero_point=zero, dtype=dtype, **limits)
     expected = add(a, b, multipliers, (a_zero, b_zero), Requantise(1, shift, zero, dtype=dtype, **limits))
     assert y.dtype == expected.dtype and np.array_equal(y, expected), (shape, multipliers, shift, limits)
     assert device.memory.allocator.used == 0
+    return type(kernels[0])
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (15,), (16,), (17,), (63,), (64,), (65,), (127,), (2, 3, 5, 7), (2731,), (100, 101)])
@@ -247,6 +252,16 @@ def test_bound_is_below_the_cycles(hardware):
         run = hardware.max_pool if kind == "max" else hardware.average_pool
         _, stats = run(x, layout="NHWC", **window)
         assert 0.5 * stats.cycles < kernel.bound() < stats.cycles
+
+
+def test_sums_on_the_hardware(hardware):
+    """By both units: the sparse engine takes most sums whose addends have one type."""
+    rng, taken = np.random.default_rng(33), []
+    for number, size in enumerate((500, 4095, 4096, 4113, 9001, 12288, 20000)):
+        dtype = TYPES[number % 2]
+        taken.append(compare_sums(hardware, rng, (size,), (dtype, dtype, rng.choice(TYPES))))
+    taken.append(compare_sums(hardware, rng, (3000,), (np.int8, np.uint8, np.int8)))
+    assert taken.count(PanelSumKernel) >= 5 and SumKernel in taken
 
 
 def test_on_several_cores():

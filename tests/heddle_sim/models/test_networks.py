@@ -1,4 +1,4 @@
-"""The networks of MLPerf Tiny on the functional simulator: each layer within 1 of LiteRT's reference kernels on equal operands.
+"""The networks of MLPerf Tiny on the functional simulator: each layer has the bytes of LiteRT's reference kernels on equal operands.
 
 They lie in ``../shared/models`` or ``HEDDLE_MODELS``; tests of those that are not there are skipped.
 """
@@ -9,11 +9,9 @@ from heddle_sim import Device, load_model
 from heddle_sim.models.comparison import compared
 from heddle_verif.networks import folder, networks
 
-# Operators on the host, and the least share of equal values of a node, for random bytes.
-KNOWN = {"ad01": ([], 1.0), "kws": (["RESHAPE", "SOFTMAX"], 1.0), "resnet8": (["RESHAPE", "SOFTMAX"], 0.998),
-         "vww": (["RESHAPE", "SOFTMAX"], 1.0)}
+# Operators on the host.
+KNOWN = {"ad01": [], "kws": ["RESHAPE", "SOFTMAX"], "resnet8": ["RESHAPE", "SOFTMAX"], "vww": ["RESHAPE", "SOFTMAX"]}
 INPUTS = 200
-SAME = {"resnet8": 0.95, "ad01": 1.0, "kws": 1.0, "vww": 1.0}       # of noise: differences of resnet8's sums by 1 add up
 
 
 @pytest.fixture(scope="module")
@@ -36,15 +34,12 @@ def path_of(name):
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_layers_equal_the_reference(name, device, record_property):
-    on_host, least = KNOWN[name]
     with load_model(path_of(name), device) as model:
-        assert [placed.node.op for placed in model.placement if placed.where == "host"] == on_host
+        assert [placed.node.op for placed in model.placement if placed.where == "host"] == KNOWN[name]
         assert all(placed.why.endswith(".") for placed in model.placement)
         found = compared(model, random_inputs(model, 0))
-    assert max(one.most for one in found.nodes) <= 1
-    shares = [one.equal_share for one in found.nodes]
-    record_property("ran", f"{name}: {100 * min(shares):.2f} % of the values of a layer equal, all within 1")
-    assert min(shares) >= least
+    assert found.nodes and max(one.most for one in found.nodes) == 0
+    record_property("ran", f"{name}: all values of {len(found.nodes)} layers equal")
 
 
 def test_how_many_are_there(record_property):
@@ -52,21 +47,13 @@ def test_how_many_are_there(record_property):
     record_property("ran", f"{len(set(names) & set(KNOWN))} of {len(KNOWN)} known networks, {len(set(names) - set(KNOWN))} others")
 
 
-def test_exact_sums(device):
-    """With them every layer of ``resnet8`` is equal to the reference, too."""
-    with load_model(path_of("resnet8"), device, exact_sums=True) as model:
-        found = compared(model, random_inputs(model, 0))
-        assert {placed.operation.method for placed in model.placement if placed.node.op == "ADD"} == {"add"}
-    assert max(one.most for one in found.nodes) == 0
-
-
 @pytest.mark.nightly
-@pytest.mark.parametrize(("name", "exact_sums"), [*((name, False) for name in KNOWN), ("resnet8", True)])
-def test_classes_equal_the_reference(name, exact_sums, device, record_property):
-    with load_model(path_of(name), device, exact_sums=exact_sums) as model:
+@pytest.mark.parametrize("name", KNOWN)
+def test_classes_equal_the_reference(name, device, record_property):
+    with load_model(path_of(name), device) as model:
         (output,), same = model.graph.outputs, 0
         for seed in range(INPUTS):
             inputs = random_inputs(model, seed)
             same += int(model.run(inputs).outputs[output].argmax() == model.source.reference(inputs)[output].argmax())
     record_property("ran", f"{name}: the same class for {same} of {INPUTS} inputs")
-    assert same >= (1 if exact_sums else SAME[name]) * INPUTS
+    assert same == INPUTS
