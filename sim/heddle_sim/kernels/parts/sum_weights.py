@@ -21,7 +21,9 @@ _SHIFTS = range(33, 63)     # of the multiplier behind the sums
 
 
 class SumWeights(NamedTuple):
-    """The result for bytes a and b is floor((``a`` · a + ``b`` · b + ``bias``) · ``multiplier`` / 2**``shift`` + 1/2) + its zero point."""
+    """Weights of two tensors, and what follows their sum: it is ``a`` · a + ``b`` · b + ``bias`` for bytes a and b. Times ``multiplier``
+    / 2**``shift``, rounded, halves up, and with the zero point added it is the result.
+    """
 
     a: int
     b: int
