@@ -140,8 +140,9 @@ class LayerChainKernel(Kernel):
 
     @property
     def half_words(self) -> int:
-        """Factor words that half of the registers have for a tile."""
-        return self.cfg.factor_words // TOKEN_GRANULES * (TOKEN_GRANULES // 2 - 1)
+        """Factor words that half of the registers have for a tile: those of whole blocks of inputs."""
+        block = BANK_BYTES // self.cfg.dot
+        return self.cfg.factor_words // TOKEN_GRANULES * (TOKEN_GRANULES // 2 - 1) // block * block
 
     def _words(self, k: int) -> int:
         """Factor words of ``k`` inputs, filled to blocks."""

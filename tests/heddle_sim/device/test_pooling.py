@@ -16,7 +16,7 @@ from heddle_sim.kernels.elementwise import SumKernel
 from heddle_sim.kernels.panel_sum import PanelSumKernel
 from heddle_sim.kernels.planner import plan
 from heddle_sim.kernels.pooling import PoolKernel
-from heddle_verif.stimulus.kernel_cases import random_integers
+from heddle_verif.stimulus.integers import random_integers
 
 MEMORY_BYTES = 1 << 21
 LAYOUTS = ("NHWC", "NCHW", "CNHW", "NCHWc4", "NCHWc8", "NCHWc16", "NCHWc32")

@@ -14,7 +14,7 @@ from heddle_sim.kernels.compiled_groups import merged_groups
 from heddle_sim.kernels.parts.output_tile import OutputTile
 from heddle_sim.kernels.planner import plan
 from heddle_verif.stimulus.convolutions import MORE_CHANNELS, random_geometry, random_layers, wide_geometry
-from heddle_verif.stimulus.kernel_cases import random_integers
+from heddle_verif.stimulus.integers import random_integers
 from onnx import helper
 from onnx.backend.test.case.node import collect_testcases
 

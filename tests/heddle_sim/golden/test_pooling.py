@@ -5,7 +5,7 @@ import onnxruntime
 import pytest
 from heddle_sim import Requantise
 from heddle_sim.golden.pooling import add, add_factors, average_factors, average_pool, max_pool, window_counts
-from heddle_verif.stimulus.kernel_cases import random_integers
+from heddle_verif.stimulus.integers import random_integers
 from onnx import TensorProto, helper
 
 MICROSOFT = "com.microsoft"

@@ -4,7 +4,11 @@ import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+from heddle.config import Config
+from heddle_sim import Device, Requantise
+from heddle_sim.golden.convolution import convolution
 from heddle_verif.stimulus import kernel_cases
 from heddle_verif.stimulus.configurations import pairs_of, possible_pairs, random_configurations
 from heddle_verif.stimulus.kernel_cases import command, refusal_of, run_cases
@@ -87,3 +91,44 @@ def test_the_line_that_repeats_a_case_runs():
     assert line[0] == "python"
     result = subprocess.run([sys.executable, *line[1:]], capture_output=True, text=True, timeout=60)
     assert result.returncode == 0 and result.stdout.startswith(" 90 "), result.stderr
+
+
+# -- configurations that were wrong ---------------------------------------------------------
+
+
+def small(**changes):
+    return Config(**{"name": "small_halves", "threads": 16, "dot": 4, "factor_words": 32, "thread_slots": 4, "thread_multipliers": 4,
+                     "shared_memory_kib": 32, "instruction_words": 1024, "fetch_words": 4, "compiled_offsets": 64, "tensors": True,
+                     "output_stage": True, "gather_offsets": True, **changes})
+
+
+def test_gathers_begin_at_multiples_of_four_registers():
+    """Half of the factor registers are 14 here."""
+    rng = np.random.default_rng(1)
+    x, w = rng.integers(-128, 128, (1, 3, 9, 9), np.int8), rng.integers(-128, 128, (5, 3, 2, 2), np.int8)
+    with Device(small(), "golden", memory_bytes=1 << 19) as device:
+        y, _ = device.conv(x, w, method="gather")
+    expected = convolution(np.moveaxis(x, 1, -1), np.moveaxis(w, 1, -1), ((0, 0),) * 2, (1, 1), (1, 1))
+    assert np.array_equal(np.moveaxis(y, 1, -1), expected)
+
+
+def test_inputs_that_blocks_make_too_many():
+    """50 inputs fit 14 words of 4, filled to blocks of 16 they do not: ``linear`` takes another kernel, ``linear_chain`` says so."""
+    rng, spec = np.random.default_rng(2), Requantise(1 << 30, 40)
+    x, w = rng.integers(-128, 128, (2, 50), np.int8), rng.integers(-128, 128, (50, 30), np.int8)
+    with Device(small(), "golden", memory_bytes=1 << 19) as device:
+        assert np.array_equal(device.linear(x, w, None, spec)[0], spec.apply(x.astype(np.int32) @ w))
+        with pytest.raises(ValueError, match="inputs of a layer must be at most 48 for a chain of layers with factor_words = 32 and dot"):
+            device.linear_chain(x, [(w, None, spec)])
+
+
+@pytest.mark.parametrize("slots", [1, 2, 4])
+def test_lanes_of_a_filter_in_two_groups(slots):
+    """A filter a channel: four lanes have one, of two and four groups where these are small."""
+    rng = np.random.default_rng(3)
+    x, w = rng.integers(-128, 128, (1, 8, 9, 16), np.int8), rng.integers(-128, 128, (16, 1, 3, 3), np.int8)
+    cfg = small(thread_slots=slots, thread_multipliers=slots, output_stage=False, gather_offsets=False, dot=8, fetch_words=8,
+                factor_words=128)
+    with Device(cfg, "golden", memory_bytes=1 << 19) as device:
+        y, _ = device.conv(x, w, group=16, pads=1, layout="NHWC", method="compiled")
+    assert np.array_equal(y, convolution(x, np.moveaxis(w, 1, -1), ((1, 1),) * 2, (1, 1), (1, 1), 16))

@@ -18,14 +18,16 @@ _VALUES = {
     "instruction_words": (64, 128, 256, 512, 512, 1024, 1024, 2048, 4096), "cores": (1, 1, 2, 3, 4), "axi_data_bits": (64, 128, 256, 512),
     "axi_address_bits": (20, 24, 32), "axi_reads": (2, 3, 4, 8, 24, 128), "axi_writes": (2, 3, 4, 6, 32), "thread_slots": (1, 2, 4, 8, 16),
     "thread_multipliers": (1, 2, 4, 8), "matrix_queue": (2, 3, 8, 16), "thread_queue": (2, 4, 7), "copy_queue": (2, 5, 8),
-    "fetch_words": (1, 2, 4, 8, 16), "shared_writes": (1, 8), "l2_kib": (0, 4, 16, 64), "l2_ways": (1, 2, 4, 8),
+    "fetch_words": (1, 2, 4, 8, 16), "compiled_offsets": (0, 64, 128, 512, 4096),
+    "shared_writes": (1, 8), "l2_kib": (0, 4, 16, 64), "l2_ways": (1, 2, 4, 8),
     "rnn_contexts": (1, 2, 4, 8), "rnn_elements": (256, 1024, 8192), "rnn_records": (8, 32, 64), "rnn_tap_registers": (16, 64, 256),
     "front_end_slices": (0, 1),
 }
 # Of devices that Verilator builds in a minute.
 _SMALL = {"threads": (8,), "dot": (4, 4, 8), "shared_memory_kib": (4, 8, 16, 32), "factor_words": (32, 64, 128),
           "instruction_words": (256, 512, 512, 1024), "axi_data_bits": (64, 128), "axi_reads": (2, 3, 4, 8), "axi_writes": (2, 3, 4),
-          "fetch_words": (1, 2, 4), "cores": (1,), "l2_kib": (0, 4, 8), "l2_ways": (1, 2), "rnn_contexts": (1, 2),
+          "fetch_words": (1, 2, 4), "compiled_offsets": (0, 64, 128, 256),
+          "cores": (1,), "l2_kib": (0, 4, 8), "l2_ways": (1, 2), "rnn_contexts": (1, 2),
           "rnn_elements": (256, 512), "rnn_records": (8, 16), "rnn_tap_registers": (16, 32)}
 
 
@@ -98,7 +100,7 @@ def _fitted(rng, numbers, flags):
         changed["thread_slots"] = max(4, changed["thread_slots"] if changed["threads"] == 8 else min(8, changed["thread_slots"]))
         changed["thread_multipliers"] = max(changed["thread_multipliers"], min(changed["thread_slots"], changed["threads"]))
     if flags["gather_offsets"]:
-        changed["compiled_offsets"], changed["thread_slots"] = 64, max(4, changed["thread_slots"])
+        changed["compiled_offsets"], changed["thread_slots"] = max(64, changed["compiled_offsets"]), max(4, changed["thread_slots"])
     if changed["l2_kib"]:
         changed["l2_kib"] = max(changed["l2_kib"], 256 * changed["cores"] * changed["l2_ways"] // 1024)
     return changed

@@ -11,7 +11,7 @@ import sys
 from functools import partial
 
 import numpy as np
-from heddle.config import Config
+from heddle.config import Config, ConfigError
 from heddle_sim import Device, Requantise
 from heddle_sim.device.execution import execute
 from heddle_sim.golden.convolution import convolution
@@ -21,28 +21,18 @@ from heddle_sim.kernels.planner import plan
 from heddle_sim.kernels.problem import Operands
 
 from .configurations import random_configurations
+from .integers import check_equal, random_integers
+from .layer_cases import layer_cases
 from .recurrent_layers import layer_operands, reference
 
-__all__ = ["MEMORY_BYTES", "command", "kernel_cases", "random_integers", "refusal_of", "run_cases"]
+__all__ = ["MEMORY_BYTES", "command", "kernel_cases", "refusal_of", "run_cases"]
 
 MEMORY_BYTES = 1 << 19
 _BYTES, _WORDS = (np.int8, np.uint8), (np.int16, np.uint16)
 _PARAMETERS = [field.name for field in dataclasses.fields(Config) if field.name != "name"]
-_NAMED = re.compile(rf"\b({'|'.join(_PARAMETERS)})\b (must be|is|=)")
+_NAMED = re.compile(rf"\b(?:({'|'.join(_PARAMETERS)}) (?:must be|is|=)|must have ({'|'.join(_PARAMETERS)})\b)")
 _AT_LEAST = re.compile(r"^(\w+) must be at least (\d+) for .*, not \d+$")
 _TOLERANCE = 0.1        # of recurrent layers with weights of 8 bits
-
-
-def random_integers(rng, kind, shape=None):
-    """All values of an integer type."""
-    limits = np.iinfo(kind)
-    return rng.integers(limits.min, limits.max, shape, kind, endpoint=True)
-
-
-def _equal(found, expected):
-    assert found.dtype == expected.dtype and found.shape == expected.shape, (found.dtype, found.shape)
-    wrong = np.count_nonzero(found != expected)
-    assert not wrong, f"{wrong} of {expected.size} elements are wrong"
 
 
 def _product(a, b):
@@ -60,7 +50,7 @@ def matmul(device, rng, kinds=_BYTES, **options):
     if options.get("resident"):
         m, n, k = min(m, 20), min(n, 20), min(k, 70)
     a, b = (random_integers(rng, rng.choice(kinds), shape) for shape in ((m, k), (k, n)))
-    _equal(device.matmul(a, b, **options)[0], _product(a, b))
+    check_equal(device.matmul(a, b, **options)[0], _product(a, b))
 
 
 def linear(device, rng, bias=False, requantise=False, own=False):
@@ -73,12 +63,12 @@ def linear(device, rng, bias=False, requantise=False, own=False):
         shift, zero_point, relu = (int(rng.integers(low, high)) for low, high in ((28, 34), (0, 100), (0, 2)))
         spec = Requantise(factors, shift, zero_point, relu=bool(relu), dtype=rng.choice(_BYTES))
     sums = _product(x, w) + (offsets if bias else 0)
-    _equal(device.linear(x, w, offsets, spec)[0], spec.apply(sums) if spec else sums.astype(np.int32))
+    check_equal(device.linear(x, w, offsets, spec)[0], spec.apply(sums) if spec else sums.astype(np.int32))
 
 
 def tensordot(device, rng):
     a, b = random_integers(rng, np.int8, (2, 13, 3)), random_integers(rng, np.int8, (4, 13, 5))
-    _equal(device.tensordot(a, b, (1, 1))[0], np.tensordot(a.astype(np.int32), b.astype(np.int32), (1, 1)))
+    check_equal(device.tensordot(a, b, (1, 1))[0], np.tensordot(a.astype(np.int32), b.astype(np.int32), (1, 1)))
 
 
 def conv(device, rng, spatial=2, group=1, method="im2col"):
@@ -90,26 +80,26 @@ def conv(device, rng, spatial=2, group=1, method="im2col"):
     if any((count - 1) * dilation + 1 > length + 2 * pad for count, length in zip(filters, size)):
         dilation = 1
     y, _ = device.conv(x, np.moveaxis(w, -1, 1), strides=stride, dilations=dilation, pads=pad, group=group, layout="NHWC", method=method)
-    _equal(y, convolution(x, w, ((pad, pad),) * spatial, (stride,) * spatial, (dilation,) * spatial, group))
+    check_equal(y, convolution(x, w, ((pad, pad),) * spatial, (stride,) * spatial, (dilation,) * spatial, group))
 
 
 def copy_block(device, rng, swizzle="none", nbytes=1040):
     array = random_integers(rng, np.uint8, (nbytes,))
     image, _ = device.copy_block(array, swizzle=swizzle)
     if swizzle == "none":
-        _equal(image, array)
-    _equal(np.sort(image[:nbytes // 128 * 128]), np.sort(array[:nbytes // 128 * 128]))
-    _equal(device.store_block(image, np.zeros_like(array), swizzle=swizzle)[0], array)
+        check_equal(image, array)
+    check_equal(np.sort(image[:nbytes // 128 * 128]), np.sort(array[:nbytes // 128 * 128]))
+    check_equal(device.store_block(image, np.zeros_like(array), swizzle=swizzle)[0], array)
 
 
 def store_block(device, rng, kind=np.int32):
     old, new = (random_integers(rng, np.int16, (52,)).astype(kind) for _ in range(2))
-    _equal(device.store_block(new.view(np.uint8), old, reduce="add")[0], old + new)
+    check_equal(device.store_block(new.view(np.uint8), old, reduce="add")[0], old + new)
 
 
 def move_block(device, rng, space="global"):
     array = random_integers(rng, np.uint8, (624,))
-    _equal(device.move_block(array, space=space)[0], array)
+    check_equal(device.move_block(array, space=space)[0], array)
 
 
 def copy_tensor(device, rng, kind=np.int8, swizzle="none", stride=1, fill="zero"):
@@ -125,7 +115,7 @@ def copy_tensor(device, rng, kind=np.int8, swizzle="none", stride=1, fill="zero"
         assert np.array_equal(image.view(kind), expected.ravel(), equal_nan=fill == "nan")
     wanted = np.zeros_like(array)
     wanted[1:3, 5:5 + 8:stride, :columns] = inside
-    _equal(device.store_tensor(image, np.zeros_like(array), **options)[0], wanted)
+    check_equal(device.store_tensor(image, np.zeros_like(array), **options)[0], wanted)
 
 
 def copy_interleaved(device, rng, interleave="16B"):
@@ -135,7 +125,7 @@ def copy_interleaved(device, rng, interleave="16B"):
     image, _ = device.copy_tensor(array, **options)
     wanted = np.zeros_like(array)
     wanted[1, :4] = array[1, :4]
-    _equal(device.store_tensor(image, np.zeros_like(array), **options)[0], wanted)
+    check_equal(device.store_tensor(image, np.zeros_like(array), **options)[0], wanted)
 
 
 def copy_pixels(device, rng):
@@ -143,7 +133,7 @@ def copy_pixels(device, rng):
     array = random_integers(rng, np.int8, (2, 9, 32))
     image, _ = device.copy_tensor(array, mode="im2col", coords=(0, 2, 0), lower_corner=(0,), upper_corner=(0,), pixels_per_column=16,
                                   channels_per_pixel=32)
-    _equal(image.view(np.int8), array.reshape(-1, 32)[2:18].ravel())
+    check_equal(image.view(np.int8), array.reshape(-1, 32)[2:18].ravel())
 
 
 def prefetch(device, rng):
@@ -157,7 +147,7 @@ def gather(device, rng, swizzled=False):
     source, target = device.memory.place(rows), device.memory.reserve(rows.shape, np.uint8, fill=0)
     try:
         execute(device, plan(device.cfg, GatherProblem(swizzled)), Operands(a=source, c=target))
-        _equal(device.memory.matrix(target, rows.shape, np.uint8).copy(), rows)
+        check_equal(device.memory.matrix(target, rows.shape, np.uint8).copy(), rows)
     finally:
         device.free(source)
         device.free(target)
@@ -173,7 +163,7 @@ def recurrent(device, rng, kind="lstm"):
     if device.simulator != "golden":
         with Device(device.cfg, "golden", memory_bytes=MEMORY_BYTES) as golden:
             for result, wanted in zip(found, getattr(golden, kind)(x, *weights)[0], strict=True):
-                _equal(result, wanted)
+                check_equal(result, wanted)
 
 
 def kernel_cases(cfg):
@@ -201,7 +191,8 @@ def kernel_cases(cfg):
         {}, {"stride": 2}, {"kind": np.float32}, {"kind": np.float32, "fill": "nan"}, {"swizzle": "32B"}, {"swizzle": "64B"},
         {"swizzle": "128B"})]
     cases += [copy_interleaved, partial(copy_interleaved, interleave="32B"), copy_pixels, prefetch, gather, partial(gather, swizzled=True)]
-    return [*cases, *(partial(recurrent, kind=kind) for kind in ("lstm", "gru", "rnn"))]
+    cases += [partial(recurrent, kind=kind) for kind in ("lstm", "gru", "rnn")]
+    return cases + layer_cases()
 
 
 def _name(case):
@@ -215,7 +206,7 @@ def _name(case):
 def refusal_of(error):
     """The parameter that a refusal names, or ``None``."""
     match = _NAMED.search(str(error))
-    return match and match[1]
+    return match and (match[1] or match[2])
 
 
 def command(seed, number, small=False, simulator="golden", case=None):
@@ -263,11 +254,15 @@ def run_cases(seed, number, *, small=False, simulator="golden", only=None, say=N
 
 
 def _check_least(cfg, refusal, case, seed, number, index):
-    """A value that is said to be enough is enough."""
+    """A value that is said to be enough is enough, where the configuration may have it."""
     match = _AT_LEAST.match(str(refusal))
     if not match:
         return
-    with Device(cfg.replace(**{match[1]: int(match[2])}), "golden", memory_bytes=MEMORY_BYTES) as device:
+    try:
+        enough = cfg.replace(**{match[1]: int(match[2])})
+    except ConfigError:
+        return
+    with Device(enough, "golden", memory_bytes=MEMORY_BYTES) as device:
         again = _attempt(device, case, seed, number, index)
     assert again is None or refusal_of(again) != match[1], f"with {match[1]} = {match[2]} too: {again}"
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import DTypeLike
 
-from .kernel_cases import random_integers
+from .integers import random_integers
 
 __all__ = ["ADVERSARIAL", "KINDS", "operand", "random_topologies", "random_values"]
 

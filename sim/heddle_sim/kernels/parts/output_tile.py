@@ -110,8 +110,8 @@ class OutputTile:
         """Filter of each lane, within a tile. The threads of a group that store at once store to different banks where they can."""
         cfg, lanes = self.cfg, np.arange(self.cfg.threads)
         group, slot = np.divmod(lanes, cfg.threads // cfg.thread_groups)
-        if self.ka > 1:         # of a part
-            return slot // self.ka * cfg.thread_groups + group
+        if self.ka > 1:         # of a part; lanes of a filter are neighbours, of two groups where these are small
+            return lanes // self.ka if cfg.threads // cfg.thread_groups < self.ka else slot // self.ka * cfg.thread_groups + group
         if self.spec is not None:
             return lanes if self.packs_pixels else slot // 4 * 4 * cfg.thread_groups + 4 * group + slot % 4
         if self.pixel_bytes > 4 and cfg.thread_groups % 4 == 0:
@@ -124,7 +124,7 @@ class OutputTile:
         if self.ka > 1:
             group, slot = np.divmod(np.arange(self.cfg.threads), self.cfg.threads // self.cfg.thread_groups)
             if self.spec is None:
-                return (slot % self.ka * self.stage_pitch + 4 * filters).astype(np.uint32)
+                return (np.arange(self.cfg.threads) % self.ka * self.stage_pitch + 4 * filters).astype(np.uint32)
             return ((self.ka * group + slot % self.ka) * self.stage_pitch + slot // self.ka * self.cfg.thread_groups).astype(np.uint32)
         if self.spec is not None and not self.packs_pixels:         # the words of a group: pixel by pixel
             slots = self.cfg.threads // self.cfg.thread_groups
