@@ -144,9 +144,10 @@ class PanelSumKernel(Kernel):
         return max(2 * groups + steps, _SCALED_SUMS * groups)
 
     def bound(self) -> float:
-        """Cycles that no run of this program can beat: those of the engine, or, if more, those of the bytes of a and b on the bus."""
-        nbytes = self.problem.nbytes
-        return max(self._row_cycles() * nbytes / (self.width * self.cfg.cores), 2 * nbytes / self.cfg.axi_bytes)
+        """Cycles that no run of this program can beat: those of the engine, or, if more, those of the bytes of a and b on the ports of the
+        cores."""
+        nbytes = self.problem.nbytes / self.cfg.cores
+        return max(self._row_cycles() * nbytes / self.width, 2 * nbytes / self.cfg.axi_bytes)
 
     # -- operands and program ---------------------------------------------------------------
 
