@@ -115,10 +115,10 @@ class PanelSumKernel(Kernel):
         return np.cumsum([0, *(round_up(size, ROW_BYTES) for size in sizes)]).tolist()
 
     def _place(self) -> None:
-        self.scales_at, self.weights_at, self.pointers_at, self.indices_at, *slots = self._sizes(self.rows)[1:]
+        places = self._sizes(self.rows)
+        self.scales_at, self.weights_at, self.pointers_at, self.indices_at, *slots = places[1:]
         self.chunks_at, self.results_at = slots[:_SLOTS], slots[_SLOTS:-1]
-        check_regions(self.cfg, [Region(f"place {number}", start, stop - start)
-                                 for number, (start, stop) in enumerate(pairwise(self._sizes(self.rows)))])
+        check_regions(self.cfg, [Region(f"place {number}", start, stop - start) for number, (start, stop) in enumerate(pairwise(places))])
 
     @classmethod
     def fits(cls, cfg: Config, problem: SumProblem) -> bool:

@@ -13,6 +13,7 @@ from heddle_sim.kernels.elementwise import SumKernel
 from heddle_sim.kernels.panel_sum import PanelSumKernel
 from heddle_sim.kernels.parts.sum_weights import MOST_WEIGHT, sum_weights
 from heddle_sim.kernels.planner import plan
+from heddle_verif.stimulus.integers import random_integers
 
 TYPES = (np.int8, np.uint8)
 # Scales of a, b and the result. ``tiny`` has 16 places for weights, the others 32: elements go through them twice, or three times.
@@ -39,13 +40,11 @@ def problem_of(scales, count=1 << 14, dtypes=(np.int8, np.int8)):
 
 def run(device, rng, scales, count, dtype, **bounds):
     """A sum of random bytes, compared; returns the kernel."""
-    limits = np.iinfo(dtype)
-    a, b = (rng.integers(limits.min, limits.max, count, dtype, endpoint=True) for _ in "ab")
-    points = tuple(rng.integers(limits.min, limits.max, 3, endpoint=True).tolist())
+    a, b, points = random_integers(rng, dtype, count), random_integers(rng, dtype, count), random_integers(rng, dtype, 3).tolist()
     multipliers, shift = add_factors(*scales)
     with executed_kernels() as kernels:
         y, _ = device.add(a, b, multipliers, shift, a_zero_point=points[0], b_zero_point=points[1], zero_point=points[2], **bounds)
-    expected = add(a, b, multipliers, points[:2], Requantise(1, shift, points[2], dtype=dtype, **bounds))
+    expected = add(a, b, multipliers, tuple(points[:2]), Requantise(1, shift, points[2], dtype=dtype, **bounds))
     assert y.dtype == expected.dtype and np.array_equal(y, expected), (scales, count, points)
     assert device.memory.allocator.used == 0
     return kernels[0]

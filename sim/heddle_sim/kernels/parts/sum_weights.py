@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ _NEAR = (0, 1, -1, 2, -2)   # added to the sum
 _BEYOND = 1 << 40           # greater than any sum
 _MARGIN = 1e-9              # of a factor
 _SHIFTS = range(33, 63)     # of the multiplier behind the sums
+_KEPT = 256                 # results: a plan asks for its own twice, in the estimate and for the program
 
 
 class SumWeights(NamedTuple):
@@ -37,6 +39,7 @@ class SumWeights(NamedTuple):
         return sum(-(-weight // MOST_WEIGHT) for weight in self[:2])
 
 
+@lru_cache(_KEPT)
 def sum_weights(multipliers: tuple[int, int], zero_points: tuple[int, int], output: Requantise, dtype: np.dtype, most: int,
                 near: int = 0) -> SumWeights | None:
     """Weights with at most ``most`` elements that give the result of ``golden.pooling.add`` for each pair of bytes; the fewest elements,
