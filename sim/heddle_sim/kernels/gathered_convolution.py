@@ -41,7 +41,6 @@ _IMAGE, _FILTERS = 0, 1                     # barriers
 _LOCAL, _B, _ELEMENTS = 0, 1, 2             # segments: shared memory, a tile of filters, the image
 _SET = PRODUCT_REGISTERS // TOKEN_GRANULES  # product registers from one set of sums to the next, at least
 _WORK = 8                                   # product registers for other uses
-_REGISTERS_TOGETHER = 4                     # that a gather writes begin at a multiple of it
 _FIRST_STORES = 4                           # of a tile, in front of the copy of the tile before: the thread unit does not run dry
 _BANK_WORDS = BANK_BYTES // 4
 # Cycles of the cycle model: to the first ``mm``, and of an entry of the list; between two ``mm``; between the stores of two tiles; least of
@@ -81,7 +80,7 @@ class GatheredConvolutionKernel(Kernel):
         self.tiles, self.filter_tiles = -(-self.pixels // threads), -(-shape.outputs // threads)
         self.plane_pitch = 4 * threads * self.tiles
         granule = cfg.factor_words // TOKEN_GRANULES
-        whole = max(_REGISTERS_TOGETHER // cfg.numbers_per_word, 1)      # words; a half begins where a gather may write
+        whole = BANK_BYTES // cfg.dot       # words of four registers: a half begins where a gather may write
         self.half_words = (TOKEN_GRANULES // 2 - 1) * granule // whole * whole
         if self.steps > self.half_words:
             raise UsageError(f"factor_words must be at least {2 * self.steps + 2 * granule} for {self.elements} elements of a filter with "
