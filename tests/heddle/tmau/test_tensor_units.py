@@ -91,13 +91,12 @@ def test_tmau_without_features(seed):
     _tmau(cfg, "tensor_copies", "icarus", seed, parameters={"legal": 40, "illegal": 20})
 
 
-@pytest.mark.parametrize("legal, illegal", [pytest.param(150, 40, marks=pytest.mark.nightly),
-                                            pytest.param(2000, 300, marks=pytest.mark.soak)])
+@pytest.mark.soak
 @pytest.mark.parametrize("name", ["tiny", "base", "large"])
-def test_tmau_many(name, legal, illegal, seed):
+def test_tmau_many(name, seed):
     cfg = load_config(name)
     cfg = cfg.replace(axi_address_bits=17, shared_memory_kib=32, l2_kib=min(cfg.l2_kib, 64))
-    _tmau(cfg, "tensor_copies", "verilator", seed, parameters={"legal": legal, "illegal": illegal}, timeout_s=3000)
+    _tmau(cfg, "tensor_copies", "verilator", seed, parameters={"legal": 2000, "illegal": 300}, timeout_s=3000)
 
 
 @pytest.mark.parametrize("cases", ["number=(1|17|25)$", pytest.param(None, marks=[pytest.mark.soak, pytest.mark.once])])

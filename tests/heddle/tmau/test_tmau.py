@@ -24,7 +24,7 @@ CONFIGS = {
 PART = "random_copies/profile=(all|banks|late)|alignments|stopping|rejected|limits|memory_errors/profile=all|throughput/directions=both"
 
 
-@bench_cases(PART, *CONFIGS)
+@bench_cases(PART, *CONFIGS, rare=("small", "base", "large"))
 def test_unit(name, test_filter, simulator, seed):
     cfg = CONFIGS[name]
     filters = "random_copies|stopping|rejected|memory_errors|limits" if name == "few_slots" else test_filter
@@ -55,12 +55,11 @@ def test_within_on_one_bus(seed):
               parameters={"rounds": 1}, test_filter="random_mix/profile=banks")
 
 
-@pytest.mark.variant
-@pytest.mark.parametrize("rounds", [pytest.param(1, marks=pytest.mark.nightly), pytest.param(4, marks=pytest.mark.soak)])
+@pytest.mark.soak
 @pytest.mark.parametrize("name", WITHIN)
-def test_within_long(name, rounds, simulator, seed):
+def test_within_long(name, simulator, seed):
     run_bench(Tmau(WITHIN[name]), bench="heddle_verif.bench.local_dma", cfg=WITHIN[name], simulator=simulator, seed=seed,
-              parameters={"rounds": rounds}, timeout_s=800)
+              parameters={"rounds": 4}, timeout_s=800)
 
 
 SYSTEMS = {"tiny": CONFIGS["tiny"], "large": CONFIGS["large"], "far": FAR}

@@ -14,13 +14,12 @@ from heddle_sim.device.execution import execute
 from heddle_sim.kernels.copies import BlockCopy, BlockMove
 from heddle_sim.kernels.planner import plan
 from heddle_sim.tensor.tensor_map import TensorMap
-from heddle_verif.differential.programs import compare_programs, random_settings
+from heddle_verif.differential.programs import compare_programs
 from heddle_verif.differential.tensor_copies import DESCRIPTOR, MEMORY_BYTES, TENSOR_BYTES, compare_tensor_copies, pair
 from heddle_verif.stimulus.tensor_requests import legal_cases
 
 CFG = load_config("tiny")
 INTEGERS = CFG.replace(name="integers", rnn=False, sparse=False, reduction_floats=False)
-CORES = CFG.replace(name="tiny_cores", cores=2)
 PAIRS = [(reduction, format) for reduction, formats in REDUCTION_FORMATS.items() for format in sorted(formats, key=lambda kind: kind.value)]
 
 
@@ -208,19 +207,3 @@ def test_the_host_changes_memory_between_runs(hardware):
 @pytest.mark.parametrize("count", [3, pytest.param(30, marks=pytest.mark.nightly), pytest.param(100, marks=pytest.mark.soak)])
 def test_random_programs(count, seed):
     compare_programs(CFG, seed, count)
-
-
-@pytest.mark.nightly
-def test_several_cores(seed):
-    """Products, and all cores adding to the same elements."""
-    rng = np.random.default_rng(seed)
-    with Device(CORES, "verilator", memory_bytes=MEMORY_BYTES, memory_settings=random_settings(rng), timeout_cycles=100_000) as device:
-        a, b = rng.integers(-128, 128, (21, 40), np.int8), rng.integers(-128, 128, (40, 19), np.int8)
-        c, _ = device.matmul(a, b)
-        assert np.array_equal(c, a.astype(np.int32) @ b)
-        array = rng.integers(0, 1 << 32, 64, np.uint32)
-        start, addend = device.memory.place(array[None]), device.memory.place(array[None])
-        device.run("copy_block.shared.global ur2, ur3, 16\nwait.copy\n"
-                   + "copy_block.global.shared.add.u32 ur1, ur2, 16\n" * 3 + "wait\nhalt", {1: start, 2: 0, 3: addend})
-        found = device.memory.read(start, (64,), np.uint32)
-        assert np.array_equal(found, array * np.uint32(7))

@@ -24,7 +24,7 @@ TINY = load_config("tiny").replace(rnn=False, sparse=False)
 CONFIGS = {2: TWO_CORES,
            4: TINY.replace(name="tiny_multicast4", cores=4, multicast=True, mm16=False, transpose=False, compiled_offsets=0,
                            gather_offsets=False)}
-EACH = [2, pytest.param(4, marks=pytest.mark.nightly)]     # hardware of four cores takes a minute to build
+EACH = [2, pytest.param(4, marks=pytest.mark.soak)]    # at night ``quad`` has four cores: test_presets.py
 SHARED = CONFIGS[2].shared_bytes
 STORE_IMAGE = f"""
     wait
@@ -139,12 +139,12 @@ def test_random_copies(cores, backend, seed):
                 check(device, rng, int(rng.integers(1, 16)))
 
 
-@pytest.mark.parametrize("part", [pytest.param(0, marks=pytest.mark.nightly),
-                                  *(pytest.param(part, marks=pytest.mark.soak) for part in (1, 2))])
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(2))
 @pytest.mark.parametrize("cores", CONFIGS)
 def test_random_copies_long(cores, part, seed):
     rng = np.random.default_rng([seed, part])
-    for _ in range(20 if part else 4):
+    for _ in range(20):
         with make(cores, "verilator", rng) as device:
             for _ in range(20):
                 check(device, rng, int(rng.integers(1, 16)))

@@ -14,7 +14,7 @@ from heddle_verif.differential.programs import compare_programs
 QUICK = ("tiny", "base", "small", "resident64", "recurrent64")      # the others take minutes to build
 MEMORY_BYTES = 1 << 20
 PROGRAMS = 20
-STATES = {"base": 5, "large": 10, "quad": 5}     # which one of so many programs stores the state; of several cores each runs some
+STATES = {"base": 5, "large": 10, "quad": 10}     # which one of so many programs stores the state; of several cores each runs some
 
 
 @pytest.fixture(scope="module", params=[pytest.param(name, marks=[] if name in QUICK else pytest.mark.nightly) for name in preset_names()])
@@ -95,6 +95,16 @@ def check_multicast(device, rng):
     assert np.array_equal(found, np.tile(data, (device.cfg.cores, 1)))
 
 
+def check_reductions(device, rng):
+    """All cores add to the same words of global memory."""
+    array, start, times = random_integers(rng, (64,), np.uint32), 1 << 12, 3
+    device.write(0, array)
+    device.write(start, array)
+    device.run("umov ur1, 0\numov ur2, 0\ncopy_block.shared.global ur2, ur1, 16\nwait.copy\n"
+               + f"umov ur1, {start}\n" + "copy_block.global.shared.add.u32 ur1, ur2, 16\n" * times + "wait\nhalt")
+    assert np.array_equal(device.read(start, (64,), np.uint32), array * np.uint32(1 + times * device.cfg.cores))
+
+
 def check_layer(hardware, golden, rng):
     """An LSTM of two sequences of different lengths: bits of the functional simulator."""
     hidden, inputs, steps = 6, 5, 3     # the weights fit the factor registers of every preset
@@ -123,6 +133,8 @@ def test_smoke(preset):
     check_copies(hardware, rng)
     if hardware.cfg.multicast:
         check_multicast(hardware, rng)
+    if hardware.cfg.reductions:
+        check_reductions(hardware, rng)
     if hardware.cfg.rnn:
         check_layer(hardware, golden, rng)
     if hardware.cfg.sparse:
