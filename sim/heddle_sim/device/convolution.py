@@ -125,7 +125,7 @@ def convolve(device: Host, x: ArrayLike | DeviceArray, w: ArrayLike, *, strides:
     if method == "auto":
         layer = CompiledConvolutionProblem(geometry, image_layout, 0, Elements.of(x, w), zero_point, bias is not None, requantise,
                                            addends=addends)
-        method = _fastest(device, layer, output) or ("compiled" if output else "im2col")
+        method = _fastest(device, layer, w, output) or ("compiled" if output else "im2col")
     if method == "depthwise":
         return depthwise_convolution(device, x if there is None else there, w, geometry, image_layout, zero_point, bias, requantise, keep)
     if method == "compiled":
@@ -142,12 +142,13 @@ def convolve(device: Host, x: ArrayLike | DeviceArray, w: ArrayLike, *, strides:
     return image_layout.from_channels_last(y), stats
 
 
-def _fastest(device: Host, layer: CompiledConvolutionProblem, output: bool) -> str | None:
+def _fastest(device: Host, layer: CompiledConvolutionProblem, w: np.ndarray, output: bool) -> str | None:
     """The method with the fewest expected cycles. None where none can do it, or where only one could, with an ``output`` stage."""
-    geometry = layer.geometry
+    geometry, filters = layer.geometry, w.reshape(len(w), -1)
     if output and not geometry.group == geometry.channels == geometry.outputs:
         return None
-    return remembered("method", device.cfg, layer, lambda: fastest_method(expectations(device.cfg, layer)))
+    alike = bool((filters == filters[:, :1]).all())
+    return remembered(f"method{' alike' * alike}", device.cfg, layer, lambda: fastest_method(expectations(device.cfg, layer, alike)))
 
 
 def _run(device: Host, shape: ConvolutionShape, x: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, Stats]:

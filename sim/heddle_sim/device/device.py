@@ -36,7 +36,7 @@ from .layer_chain import CHAINED_ROWS, Layer, linear_chain
 from .memory import GlobalMemory, Placement
 from .networks import RecurrentAccess
 from .observers import report_run
-from .pooling import average, global_average, maximum
+from .pooling import average, global_average, max_pool
 from .products import check_columns, check_elements, columns_of
 from .recording import active_recorder
 from .results import LayerResult, MatrixResult
@@ -368,7 +368,8 @@ class Device(TensorAccess, RecurrentAccess, SparseAccess):
         return LayerResult(cast(np.ndarray, y), stats)
 
     def max_pool(self, x: ArrayLike, kernel: int | Sequence[int], *, strides: int | Sequence[int] = 1, pads: Pads = 0,
-                 dilations: int | Sequence[int] = 1, layout: str = "NCHW", keep: bool = False) -> LayerResult:
+                 dilations: int | Sequence[int] = 1, layout: str = "NCHW", minimum: int | None = None, maximum: int | None = None,
+                 keep: bool = False) -> LayerResult:
         """Maximum of each window of images; padding never wins.
 
         Parameters
@@ -382,6 +383,8 @@ class Device(TensorAccess, RecurrentAccess, SparseAccess):
         layout : str
             Of x and of the result, as of ``conv``. Channels last, and blocks of 16 or 32, go to the device as they are, channels filled
             up to a multiple of 16; the host rearranges others into channels last.
+        minimum, maximum : int, optional
+            Least and greatest result, values of the type of x.
         keep : bool
             ``y`` stays on the device as that of ``conv``, with channels last that are a multiple of 16.
 
@@ -389,12 +392,14 @@ class Device(TensorAccess, RecurrentAccess, SparseAccess):
         Raises ``ValueError`` for what does not fit together, and where the configuration lacks ``tensors``; ``ConfigError`` where shared
         memory has no room for the rows of a window with 16 channels.
         """
-        y, stats = maximum(self, x, kernel=kernel, strides=strides, pads=pads, dilations=dilations, layout=layout, keep=keep)
+        y, stats = max_pool(self, x, kernel=kernel, strides=strides, pads=pads, dilations=dilations, layout=layout,
+                           bounds=(minimum, maximum), keep=keep)
         return LayerResult(cast(np.ndarray, y), stats)
 
     def average_pool(self, x: ArrayLike, kernel: int | Sequence[int], *, strides: int | Sequence[int] = 1, pads: Pads = 0,
                      layout: str = "NCHW", count_include_pad: bool = False, x_zero_point: int = 0,
-                     requantise: Requantise | None = None, keep: bool = False) -> LayerResult:
+                     requantise: Requantise | None = None, minimum: int | None = None, maximum: int | None = None,
+                     keep: bool = False) -> LayerResult:
         """Average of each window of images, rounded: halves away from zero, as TFLite's AVERAGE_POOL_2D does.
 
         Parameters
@@ -408,12 +413,14 @@ class Device(TensorAccess, RecurrentAccess, SparseAccess):
         requantise : Requantise, optional
             What becomes of the average of x minus ``x_zero_point``: multiplier / 2**shift is the scale of x by that of the result. One
             multiplier for all channels. ``golden.pooling.average_factors`` has the integers; halves are rounded up.
+        minimum, maximum : int, optional
+            Least and greatest result without ``requantise``, values of the type of x.
 
         Returns ``LayerResult``: ``y`` of the type of x or of ``requantise``. Where all windows count the same number of elements it is
         computed as a depthwise convolution if the cycle models expect that to be faster; the bytes are the same. Raises as ``max_pool``.
         """
         y, stats = average(self, x, kernel=kernel, strides=strides, pads=pads, layout=layout, count_include_pad=count_include_pad,
-                           x_zero_point=x_zero_point, requantise=requantise, keep=keep)
+                           x_zero_point=x_zero_point, requantise=requantise, bounds=(minimum, maximum), keep=keep)
         return LayerResult(cast(np.ndarray, y), stats)
 
     def global_average_pool(self, x: ArrayLike, *, layout: str = "NCHW", x_zero_point: int = 0,

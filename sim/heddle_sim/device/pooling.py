@@ -37,7 +37,7 @@ from .memory import UNWRITTEN, Placement
 if TYPE_CHECKING:
     from .stats import Stats
 
-__all__ = ["ConvolvedAverage", "average", "depthwise_average", "global_average", "maximum", "pool_problem"]
+__all__ = ["ConvolvedAverage", "average", "depthwise_average", "global_average", "max_pool", "pool_problem"]
 
 _LAST = ImageLayout("NHWC")
 _MOST_LEFT = 6          # shift of a weight of 8 bits
@@ -182,21 +182,29 @@ def _pooled(device: Host, planes: np.ndarray | DeviceArray, problem: PoolProblem
         return (array if keep else np.asarray(array)), stats
 
 
-def maximum(device: Host, x: ArrayLike | DeviceArray, *, layout: str, keep: bool,
-            **window: Any) -> tuple[np.ndarray | DeviceArray, Stats]:
+def max_pool(device: Host, x: ArrayLike | DeviceArray, *, layout: str, bounds: tuple[int | None, int | None], keep: bool,
+             **window: Any) -> tuple[np.ndarray | DeviceArray, Stats]:
     """``(y, stats)`` of ``Device.max_pool``."""
     array, image_layout = _image(x, layout, "max_pool")
-    return _run(device, x if isinstance(x, DeviceArray) else array, image_layout, pool_problem("max", array, image_layout, **window),
-                keep)
+    problem = pool_problem("max", array, image_layout, bounds=_bounds(bounds, array.dtype), **window)
+    return _run(device, x if isinstance(x, DeviceArray) else array, image_layout, problem, keep)
+
+
+def _bounds(bounds: tuple[int | None, int | None], dtype: np.dtype) -> tuple[int | None, int | None]:
+    """Least and greatest result as they are. Raises the errors of ``Requantise``."""
+    Requantise(1, 0, minimum=bounds[0], maximum=bounds[1], dtype=dtype)
+    return bounds
 
 
 def average(device: Host, x: ArrayLike | DeviceArray, *, layout: str, count_include_pad: bool, x_zero_point: int,
-            requantise: Requantise | None, keep: bool, **window: Any) -> tuple[np.ndarray | DeviceArray, Stats]:
+            requantise: Requantise | None, bounds: tuple[int | None, int | None], keep: bool,
+            **window: Any) -> tuple[np.ndarray | DeviceArray, Stats]:
     """``(y, stats)`` of ``Device.average_pool``."""
     array, image_layout = _image(x, layout, "average_pool")
-    _check_requantise(requantise)
+    _check_requantise(requantise, bounds)
     problem = pool_problem("average", array, image_layout, include_pad=check_flag("count_include_pad", count_include_pad),
-                           zero_point=check_zero_point("x_zero_point", x_zero_point, array.dtype), requantise=requantise, **window)
+                           zero_point=check_zero_point("x_zero_point", x_zero_point, array.dtype), requantise=requantise,
+                           bounds=_bounds(bounds, array.dtype), **window)
     return _run(device, x if isinstance(x, DeviceArray) else array, image_layout, problem, keep)
 
 
@@ -205,12 +213,14 @@ def global_average(device: Host, x: ArrayLike | DeviceArray, *, layout: str, x_z
     """``(y, stats)`` of ``Device.global_average_pool``."""
     array, image_layout = _image(x, layout, "global_average_pool")
     return average(device, x, layout=layout, count_include_pad=False, x_zero_point=x_zero_point, requantise=requantise, keep=keep,
-                   kernel=image_layout.sizes(array.shape)[2])
+                   bounds=(None, None), kernel=image_layout.sizes(array.shape)[2])
 
 
-def _check_requantise(requantise: Requantise | None) -> None:
+def _check_requantise(requantise: Requantise | None, bounds: tuple[int | None, int | None]) -> None:
     if requantise is None:
         return
+    if bounds != (None, None):
+        raise UsageError("minimum and maximum must be those of requantise where there is one")
     if not isinstance(requantise, Requantise):
         raise UsageTypeError(f"requantise must be a Requantise, not {type(requantise).__name__}")
     if requantise.per_column:

@@ -12,6 +12,7 @@ from .windows import window_positions
 __all__ = ["add", "add_factors", "average_factors", "average_pool", "max_pool", "window_counts"]
 
 Padding = Sequence[tuple[int, int]]
+Bounds = tuple[int | None, int | None]
 
 
 def _values(x: np.ndarray, kernel: Sequence[int], padding: Padding, stride: Sequence[int], dilation: Sequence[int],
@@ -20,7 +21,8 @@ def _values(x: np.ndarray, kernel: Sequence[int], padding: Padding, stride: Sequ
     return np.stack([values for _, values in window_positions(x, kernel, padding, stride, dilation, fill)])
 
 
-def max_pool(x: np.ndarray, kernel: Sequence[int], padding: Padding, stride: Sequence[int], dilation: Sequence[int]) -> np.ndarray:
+def max_pool(x: np.ndarray, kernel: Sequence[int], padding: Padding, stride: Sequence[int], dilation: Sequence[int],
+             bounds: Bounds = (None, None)) -> np.ndarray:
     """Maximum of each window; padding never wins, and a window without any element has the least value of the type.
 
     Parameters
@@ -31,13 +33,19 @@ def max_pool(x: np.ndarray, kernel: Sequence[int], padding: Padding, stride: Seq
         One for each spatial axis, outermost first, in elements.
     padding : sequence of (int, int)
         At begin and end of each spatial axis.
+    bounds : (int or None, int or None)
+        Least and greatest result.
 
     Returns
     -------
     array (N, …, C) of the type of ``x``
         Maxima.
     """
-    return _values(x, kernel, padding, stride, dilation, int(np.iinfo(x.dtype).min)).max(axis=0).astype(x.dtype)
+    return _clamped(_values(x, kernel, padding, stride, dilation, int(np.iinfo(x.dtype).min)).max(axis=0), bounds).astype(x.dtype)
+
+
+def _clamped(values: np.ndarray, bounds: Bounds) -> np.ndarray:
+    return values if bounds == (None, None) else np.clip(values, *bounds)
 
 
 def window_counts(size: Sequence[int], kernel: Sequence[int], padding: Padding, stride: Sequence[int],
@@ -66,10 +74,11 @@ def average_factors(counts: np.ndarray, requantise: Requantise) -> tuple[np.ndar
 
 
 def average_pool(x: np.ndarray, kernel: Sequence[int], padding: Padding, stride: Sequence[int], include_pad: bool = False,
-                 zero_point: int = 0, requantise: Requantise | None = None) -> np.ndarray:
+                 zero_point: int = 0, requantise: Requantise | None = None, bounds: Bounds = (None, None)) -> np.ndarray:
     """Average of each window.
 
-    Without ``requantise`` the average of the integers, halves rounded away from zero; padding, where it counts, reads as ``zero_point``.
+    Without ``requantise`` the average of the integers, halves rounded away from zero, clamped to ``bounds``; padding, where it counts,
+    reads as ``zero_point``.
     With it round(sum · m / 2**s) + zero point, clamped, as ``Requantise`` rounds: the sum is that of x minus ``zero_point``, m and s are
     those of ``average_factors``.
 
@@ -92,7 +101,7 @@ def average_pool(x: np.ndarray, kernel: Sequence[int], padding: Padding, stride:
     fill = zero_point - excess if include_pad else 0
     sums = _values(x.astype(np.int64) - excess, kernel, padding, stride, [1] * len(kernel), fill).sum(axis=0)
     if requantise is None:
-        return (np.sign(sums) * ((2 * np.abs(sums) + counts) // (2 * counts))).astype(x.dtype)
+        return _clamped(np.sign(sums) * ((2 * np.abs(sums) + counts) // (2 * counts)), bounds).astype(x.dtype)
     factors, shift = average_factors(counts, requantise)
     scaled = (sums * factors + (1 << shift >> 1)) >> shift
     return np.clip(scaled + int(requantise.zero_point), *requantise.bounds).astype(requantise.dtype)

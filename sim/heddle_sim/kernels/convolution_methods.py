@@ -13,6 +13,7 @@ from .compiled_groups import expected_cycles, merged_groups, runs_of
 from .compiled_plan import CompiledConvolutionProblem
 from .convolution import ConvolutionKernel
 from .depthwise import DepthwiseKernel, DepthwiseProblem
+from .depthwise_plan import filled_channels
 from .gathered_convolution import GatheredConvolutionKernel, GatheredConvolutionProblem
 from .parts.convolution_shape import ConvolutionShape
 from .parts.fitting import Unfit
@@ -70,7 +71,7 @@ def _depthwise(cfg: Config, layer: CompiledConvolutionProblem, alike: bool) -> E
     if layer.addends > 1:
         raise UsageError("w must have 8 bits without its zero point for method \"depthwise\"")
     images = layer.geometry.images
-    problem = DepthwiseProblem(layer.geometry, layer.layout, layer.elements, layer.zero_point, layer.bias, alike,
+    problem = DepthwiseProblem(filled_channels(layer.geometry), layer.layout, layer.elements, layer.zero_point, layer.bias, alike,
                                layer.requantise)
     return Expectation(images * DepthwiseKernel.estimate(cfg, problem), images * len(DepthwiseKernel(cfg, problem).turns), problem)
 

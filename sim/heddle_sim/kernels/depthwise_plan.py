@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from typing import NamedTuple, Self
@@ -27,7 +27,7 @@ from .parts.sparse_schedule import Block
 from .parts.tiling import round_up
 from .problem import Elements, Problem
 
-__all__ = ["CHUNK_SLOTS", "SLOTS", "DepthwisePlan", "DepthwiseProblem", "Round"]
+__all__ = ["CHUNK_SLOTS", "SLOTS", "DepthwisePlan", "DepthwiseProblem", "Round", "filled_channels"]
 
 SLOTS, CHUNK_SLOTS = 4, 3           # of packages and of results; of chunks
 _CHUNKS, _CHUNK_ROWS = 16, 28       # of a round at most, where they have room; rows of one at least
@@ -62,6 +62,14 @@ class DepthwiseProblem(Problem):
     def macs(self) -> int:
         """Of one image."""
         return self.geometry.macs // self.geometry.images
+
+
+def filled_channels(geometry: Geometry) -> Geometry:
+    """Geometry of a depthwise convolution with channels up to the next multiple of 16; others are left as they are."""
+    if not geometry.group == geometry.channels == geometry.outputs:
+        return geometry
+    channels = round_up(geometry.channels, BANK_BYTES)
+    return replace(geometry, channels=channels, outputs=channels, group=channels)
 
 
 class Round(NamedTuple):

@@ -25,7 +25,7 @@ from .parts.fitting import Unfit, check_tensors
 from .parts.launch import Launch
 from .parts.pool_bands import BAND_NAMES, PADS_FILLED, PoolBands
 from .parts.pool_window import FACTORS, PLACE, RESULT, SHARED, WindowOutput, WindowText
-from .parts.requantisation import RequantiseSteps
+from .parts.requantisation import RequantiseSteps, clamps
 from .parts.text import KernelText
 from .problem import Operands, Problem
 
@@ -45,7 +45,8 @@ class PoolProblem(Problem):
     """Maximum ("max") or average ("average") of windows: y of x, planes of integers of 8 bits, channels last.
 
     ``geometry``: planes are images; two spatial axes; channels, a multiple of 16, are also outputs and groups; the window is the filter.
-    ``signed``: int8, else uint8. Of averages: ``include_pad``, ``zero_point`` and ``requantise`` as ``golden.pooling.average_pool``.
+    ``signed``: int8, else uint8. ``bounds``: least and greatest result, not of averages with ``requantise``, which has its own. Of
+    averages: ``include_pad``, ``zero_point`` and ``requantise`` as ``golden.pooling.average_pool``.
     Raises ``ValueError`` for windows with so many elements that averages would not be exact.
     """
 
@@ -55,6 +56,7 @@ class PoolProblem(Problem):
     include_pad: bool = False
     zero_point: int = 0
     requantise: Requantise | None = None
+    bounds: tuple[int | None, int | None] = (None, None)
 
     def __post_init__(self) -> None:
         if self.kind == "average":
@@ -100,8 +102,9 @@ class PoolProblem(Problem):
 
     @property
     def output(self) -> Requantise:
-        """Bounds, zero point and type of averages."""
-        return self.requantise or Requantise(1, 0, dtype=np.int8 if self.signed else np.uint8)
+        """Bounds, zero point and type of results."""
+        minimum, maximum = self.bounds
+        return self.requantise or Requantise(1, 0, minimum=minimum, maximum=maximum, dtype=np.int8 if self.signed else np.uint8)
 
     @property
     def words(self) -> int:
@@ -190,9 +193,10 @@ class PoolKernel(Kernel):
     @cached_property
     def _output(self) -> WindowOutput:
         problem, shape = self.problem, self.problem.geometry
+        output = problem.output
         if problem.kind == "max":
-            return WindowOutput(problem.signed, problem.fill)
-        (factors, shift), output = problem.factors, problem.output
+            return WindowOutput(problem.signed, problem.fill, clamps=clamps(output))
+        factors, shift = problem.factors
         alike = bool((factors == factors[0, 0]).all())
         # Sums are shifted left as far as the shift behind the product needs it.
         normal = shift + 31 - int(factors.max()).bit_length()

@@ -1,4 +1,4 @@
-"""Ways to run an operation on the device, the one that is expected to be the fastest first."""
+"""Ways to run an operation on the device: the nearest to its source first, then the one that is expected to be the fastest."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import prod
 
 from .chains import LayerChain, few_rows
-from .operations import Convolution, DeviceOperation, FullyConnected, Window
+from .operations import AveragePool, Convolution, DeviceOperation, FullyConnected, Window
 
 __all__ = ["candidates"]
 
@@ -14,7 +14,9 @@ _FEW_ROWS = 32          # of a product: fewer leave most columns of a tile of ``
 
 
 def candidates(operation: DeviceOperation) -> Iterator[DeviceOperation]:
-    """Operations with the same result. The last one is ``operation``."""
+    """Operations with the same result, but for roundings. The last one is ``operation``."""
+    if isinstance(operation, AveragePool) and operation.convolution is not None:
+        yield operation.convolution
     if isinstance(operation, FullyConnected) and few_rows(operation):
         yield LayerChain(operation.shape, (operation,), operands=operation.operands)
     if isinstance(operation, FullyConnected) and (pixels := _as_convolution(operation)):

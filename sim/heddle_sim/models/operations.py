@@ -19,6 +19,7 @@ from ..golden.requantise import Requantise
 __all__ = ["AveragePool", "Convolution", "DeviceOperation", "FullyConnected", "MaximumPool", "Products", "Sum", "Window"]
 
 Pairs = tuple[tuple[int, int], ...]
+Bounds = tuple[int | None, int | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +136,10 @@ class Products(DeviceOperation):
 
 @dataclass(frozen=True, eq=False)
 class AveragePool(DeviceOperation):
-    """``Device.average_pool``."""
+    """``Device.average_pool``. ``bounds``: least and greatest result without ``requantise``.
+
+    ``convolution``: one with the source's own rounding, where a device can do it.
+    """
 
     method = "average_pool"
     in_place = True
@@ -143,27 +147,30 @@ class AveragePool(DeviceOperation):
     x_zero_point: int = 0
     requantise: Requantise | None = None
     include_pad: bool = False
+    bounds: Bounds = (None, None)
+    convolution: Convolution | None = None
 
     def call(self, device: Device, arrays: Sequence[np.ndarray], keep: bool) -> tuple[np.ndarray, Stats]:
-        window = self.window
+        window, (minimum, maximum) = self.window, self.bounds
         y, stats = device.average_pool(arrays[0], window.kernel, strides=window.strides, pads=window.pads, layout=window.layout,
                                        count_include_pad=self.include_pad, x_zero_point=self.x_zero_point, requantise=self.requantise,
-                                       keep=keep)
+                                       minimum=minimum, maximum=maximum, keep=keep)
         return y, stats
 
 
 @dataclass(frozen=True, eq=False)
 class MaximumPool(DeviceOperation):
-    """``Device.max_pool``."""
+    """``Device.max_pool``. ``bounds``: least and greatest result."""
 
     method = "max_pool"
     in_place = True
     window: Window
+    bounds: Bounds = (None, None)
 
     def call(self, device: Device, arrays: Sequence[np.ndarray], keep: bool) -> tuple[np.ndarray, Stats]:
-        window = self.window
+        window, (minimum, maximum) = self.window, self.bounds
         y, stats = device.max_pool(arrays[0], window.kernel, strides=window.strides, pads=window.pads,
-                                   dilations=window.dilations or 1, layout=window.layout, keep=keep)
+                                   dilations=window.dilations or 1, layout=window.layout, minimum=minimum, maximum=maximum, keep=keep)
         return y, stats
 
 

@@ -11,7 +11,7 @@ from ..golden.requantise import MAX_MULTIPLIER, MAX_SHIFT, OWN_SHIFTS, Requantis
 from ..kernels.parts.output_stage import MOST_BIAS
 from .errors import Refusal
 
-__all__ = ["most_sum", "requantisation", "with_own_shifts"]
+__all__ = ["mean_requantisation", "most_sum", "requantisation", "with_own_shifts"]
 
 _MOST_ERROR = 0.5       # of a result, by multipliers that are rounded
 
@@ -66,10 +66,7 @@ def with_own_shifts(factors: np.ndarray, zero_point: int, dtype: DTypeLike, boun
     """
     if not (np.isfinite(factors).all() and factors.min() > 0):
         return None
-    mantissas, exponents = np.frexp(np.broadcast_to(factors.astype(np.float64), sums.shape))
-    multipliers = np.floor(mantissas * 2.0 ** 31 + 0.5).astype(np.int64)
-    over = multipliers > MAX_MULTIPLIER
-    multipliers, shifts = np.where(over, 1 << 30, multipliers), 31 - exponents.astype(np.int64) - over
+    multipliers, shifts = _multipliers(np.broadcast_to(factors.astype(np.float64), sums.shape))
     vanish = shifts > OWN_SHIFTS[1]         # TFLite multiplies with zero there; this is zero for every sum
     multipliers, shifts = np.where(vanish, 1, multipliers), np.minimum(shifts, OWN_SHIFTS[1])
     if shifts.min() < OWN_SHIFTS[0]:
@@ -88,3 +85,26 @@ def with_own_shifts(factors: np.ndarray, zero_point: int, dtype: DTypeLike, boun
             (least << places, bias), (1 << 30, multipliers), (30 + places, shifts)))
         spec = replace(spec, multiplier=multipliers, shift=shifts)
     return bias.astype(np.int32), spec
+
+
+def _multipliers(factors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Multipliers from 2**30 below 2**31 and shifts of positive factors, as TFLite has them."""
+    mantissas, exponents = np.frexp(factors)
+    multipliers = np.floor(mantissas * 2.0 ** 31 + 0.5).astype(np.int64)
+    over = multipliers > MAX_MULTIPLIER
+    return np.where(over, 1 << 30, multipliers), 31 - exponents.astype(np.int64) - over
+
+
+def mean_requantisation(factor: float, count: int, zero_point: int, dtype: DTypeLike) -> Requantise | None:
+    """``Requantise`` of sums of ``count`` elements, from which their zero point is subtracted, as TFLite's MEAN rounds.
+
+    ``factor``: scale of the elements by that of the result. Its multiplier gets as many further bits as ``count`` has but one, and is
+    divided by ``count``, rounded down. None where the output stage has no room for the shift.
+    """
+    if not (np.isfinite(factor) and factor > 0):
+        return None
+    (multiplier,), (shift,) = _multipliers(np.array([factor]))
+    places = min(count.bit_length() - 1, 32, 62 - int(shift))
+    if not OWN_SHIFTS[0] <= shift + places <= OWN_SHIFTS[1]:
+        return None
+    return Requantise((int(multiplier) << places) // count, int(shift) + places, zero_point, dtype=dtype, double_rounding=True)

@@ -48,16 +48,24 @@ def random_pool(rng, average):
                                    dilation=dilation)
 
 
+def random_bounds(rng, dtype):
+    """Least and greatest result; each is left out in half of all cases."""
+    values = sorted(int(value) for value in random_integers(rng, dtype, (2,)))
+    return tuple(value if rng.integers(2) else None for value in values)
+
+
 def compare(device, rng, layout, shape, channels, kind, spatial=2):
-    """A pool of random integers; ``kind``: "max", "average", or "requantise"."""
+    """A pool of random integers, clamped or not; ``kind``: "max", "average", or "requantise"."""
     dtype = rng.choice(TYPES)
     size, kernel, padding, stride, dilation = (
         values[:spatial] for values in (shape.size, shape.kernel, shape.padding, shape.stride, shape.dilation))
     x = random_integers(rng, dtype, (shape.images, *size, channels))
     stored, options = layout.from_channels_last(x), {"strides": stride, "pads": padding, "layout": layout.name}
+    bounds = random_bounds(rng, dtype)
+    limits = dict(zip(("minimum", "maximum"), bounds))
     if kind == "max":
-        y, _ = device.max_pool(stored, kernel, dilations=dilation, **options)
-        expected = max_pool(x, kernel, padding, stride, dilation)
+        y, _ = device.max_pool(stored, kernel, dilations=dilation, **limits, **options)
+        expected = max_pool(x, kernel, padding, stride, dilation, bounds)
     else:
         include, zero = bool(rng.integers(2)), int(random_integers(rng, dtype))
         spec = None
@@ -65,8 +73,9 @@ def compare(device, rng, layout, shape, channels, kind, spatial=2):
             kept = rng.choice(TYPES)
             spec = Requantise(int(rng.integers(1 << 29, 1 << 31)), int(rng.integers(29, 33)), int(random_integers(rng, kept)),
                               relu=bool(rng.integers(2)), dtype=kept)
-        y, _ = device.average_pool(stored, kernel, count_include_pad=include, x_zero_point=zero, requantise=spec, **options)
-        expected = average_pool(x, kernel, padding, stride, include, zero, spec)
+            bounds, limits = (None, None), {}
+        y, _ = device.average_pool(stored, kernel, count_include_pad=include, x_zero_point=zero, requantise=spec, **limits, **options)
+        expected = average_pool(x, kernel, padding, stride, include, zero, spec, bounds)
     result = expected.shape[1:-1]
     assert y.dtype == expected.dtype and y.shape == layout.shape(shape.images, channels, result)
     assert np.array_equal(layout.to_channels_last(y, channels), expected), (layout.name, kind, channels, shape)
@@ -298,6 +307,10 @@ REFUSED = [
     (lambda device: device.average_pool(X, 2, x_zero_point=128), "x_zero_point must be from -128 to 127 as int8, not 128"),
     (lambda device: device.average_pool(X, 2, count_include_pad=1), "count_include_pad must be True or False, not 1"),
     (lambda device: device.average_pool(X, 2, requantise=3), "requantise must be a Requantise, not int"),
+    (lambda device: device.average_pool(X, 2, minimum=3, requantise=HALF), "minimum and maximum must be those of requantise"),
+    (lambda device: device.average_pool(X, 2, minimum=-129), "minimum must be from -128 to 127, not -129"),
+    (lambda device: device.max_pool(X, 2, minimum=3, maximum=2), "maximum must be at least the lower bound 3, not 2"),
+    (lambda device: device.max_pool(X, 2, maximum=1.5), "maximum must be an integer, not 1.5"),
     (lambda device: device.average_pool(X, 2, requantise=Requantise(np.ones(8, np.int64), 3)),
      r"multiplier must be an integer for average_pool, not an array of shape \(8,\)"),
     (lambda device: device.add(X, X[0], (1, 1), 0), r"b must have the shape \(1, 8, 6, 5\) of a, not \(8, 6, 5\)"),

@@ -10,6 +10,7 @@ from heddle_sim.compiled.geometry import Geometry
 from heddle_sim.compiled.layout import ImageLayout
 from heddle_sim.device.observers import executed_kernels
 from heddle_sim.golden.convolution import convolution
+from heddle_sim.kernels.compiled_convolution import CompiledConvolutionKernel
 from heddle_sim.kernels.compiled_plan import CompiledConvolutionProblem
 from heddle_sim.kernels.convolution_methods import expectations, fastest_method
 from heddle_sim.kernels.depthwise import DepthwiseKernel
@@ -20,6 +21,7 @@ LAYERS = [
     (1, (5, 6), 16, (3, 3), 1, 1, 1), (2, (9, 7), 32, (3, 3), 1, 2, 1), (1, (7, 5), 48, (3, 3), 0, 1, 2), (1, (1, 1), 16, (1, 1), 0, 1, 1),
     (1, (3, 3), 64, (2, 2), 1, 1, 1), (1, (12, 4), 32, (3, 1), 2, 3, 1), (1, (19,), 16, (5,), 2, 1, 1),
     (1, (2, 3, 4), 16, (2, 2, 2), 1, 1, 1), (1, (6, 6), 80, (1, 3), 1, 1, 1), (1, (4, 3), 16, (1, 1), 2, 1, 1),
+    (2, (5, 4), 1, (3, 3), 1, 1, 1), (1, (7, 6), 24, (2, 3), 1, 2, 1), (1, (9,), 37, (3,), 1, 1, 1),
 ]
 
 
@@ -85,7 +87,8 @@ def random_layer(rng):
     window = tuple(int(count) for count in rng.integers(1, 4, spatial))
     size = tuple(int(count) for count in rng.integers(1, 4 + 12 // spatial, spatial))
     pads, strides, dilations = int(rng.integers(0, 3)), int(rng.integers(1, 4)), int(rng.integers(1, 3))
-    return int(rng.integers(1, 3)), size, 16 * int(rng.integers(1, 13)), window, pads, strides, dilations
+    channels = int(rng.choice([16 * rng.integers(1, 13), rng.integers(1, 200)]))
+    return int(rng.integers(1, 3)), size, channels, window, pads, strides, dilations
 
 
 def check_random(device, rng, count):
@@ -143,14 +146,22 @@ def test_when_it_is_taken():
     assert fastest_method(found) == "depthwise" and 3 * found["depthwise"].cycles < 2 * found["compiled"].cycles
     with Device("base", "golden", memory_bytes=1 << 18) as device, executed_kernels() as kernels:
         check(device, (1, (6, 6), 32, (3, 3), 1, 1, 1), rng, method="auto")
-        x, w = rng.integers(-9, 9, (1, 6, 6, 8)).astype(np.int8), rng.integers(-9, 9, (8, 1, 3, 3)).astype(np.int8)
+        x, w = rng.integers(-9, 9, (1, 6, 6, 16)).astype(np.int8), rng.integers(-9, 9, (8, 2, 3, 3)).astype(np.int8)
         device.conv(x, w, group=8, layout="NHWC")
     assert isinstance(kernels[0], DepthwiseKernel) and not isinstance(kernels[1], DepthwiseKernel)
 
 
+def test_channels_are_filled_up():
+    """Where that is expected to be faster than compiled offsets, which meet them as they are."""
+    rng = np.random.default_rng(5)
+    with Device("base", "golden", memory_bytes=1 << 20) as device, executed_kernels() as kernels:
+        for channels in (24, 8):
+            check(device, (1, (20, 20), channels, (3, 3), 1, 1, 1), rng, method="auto")
+    assert isinstance(kernels[0], DepthwiseKernel) and isinstance(kernels[-1], CompiledConvolutionKernel)
+
+
 @pytest.mark.parametrize("changes, channels, options, message", [
     ({"sparse": False}, 16, {}, "must have sparse"),
-    ({}, 8, {}, "channels must be a multiple of 16, not 8, for method \"depthwise\""),
     ({}, 16, {"layout": "NCHW"}, "layout must have channels last, not NCHW, for method \"depthwise\""),
     ({}, 16, {"group": 8}, "group must be the 16 channels and 16 outputs, not 8, for method \"depthwise\""),
     ({}, 16, {"bias": np.zeros(16, np.int32)}, "bias must be None without requantise for method \"depthwise\""),

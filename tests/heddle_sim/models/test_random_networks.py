@@ -1,5 +1,5 @@
-"""Random quantised networks: nothing is refused, each layer is within 1 of LiteRT's reference kernels, convolutions equal to them, and a
-loaded one gives the same."""
+"""Random quantised networks: nothing is refused, each layer is within 1 of LiteRT's reference kernels, convolutions and pools equal to
+them, and a loaded one gives the same."""
 
 import numpy as np
 import pytest
@@ -7,15 +7,17 @@ from heddle.config import preset_names
 from heddle_sim import Device
 from heddle_sim.models import load_model
 from heddle_sim.models.comparison import compared
+from heddle_sim.models.operations import AveragePool, MaximumPool
 from heddle_verif.stimulus.tflite_networks import random_tflite_network
 
-ON_DEVICE = {"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "ADD", "MEAN", "AVERAGE_POOL_2D"}      # of ``base``, whatever their sizes
+# Of ``base``, whatever their sizes.
+ON_DEVICE = {"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "ADD", "MEAN", "AVERAGE_POOL_2D", "MAX_POOL_2D"}
 
 
-def rounds_twice(placed):
-    """Whether a node is a convolution with the multipliers, shifts and rounding of LiteRT's."""
+def is_exact(placed):
+    """Whether a node is a convolution with the multipliers, shifts and rounding of LiteRT's, or a pool of the integers as they are."""
     output = getattr(placed.operation, "requantise", None)
-    return output is not None and output.double_rounding
+    return output.double_rounding if output is not None else isinstance(placed.operation, (AveragePool, MaximumPool))
 
 
 def check_network(path, device, exactly):
@@ -27,9 +29,9 @@ def check_network(path, device, exactly):
         found = compared(model, inputs)
         operators = [placed.node.op for placed in model.placement]
         assert all(node.most <= 1 for node in found.nodes), list(zip(operators, found.nodes))
-        exact = [node.most for node, placed in zip(found.nodes, model.placement) if rounds_twice(placed)]
+        exact = [node.most for node, placed in zip(found.nodes, model.placement) if is_exact(placed)]
         assert not any(exact), list(zip(operators, found.nodes))
-        exactly.update(placed.node.op for placed in model.placement if rounds_twice(placed))
+        exactly.update(placed.node.op for placed in model.placement if is_exact(placed))
         with device.load(model) as loaded:
             outputs = loaded(inputs).outputs
         assert all(np.array_equal(outputs[name], array) for name, array in found.result.outputs.items()), operators
@@ -42,8 +44,9 @@ def check_networks(path, configuration, seeds):
         for seed in seeds:
             placement = check_network(random_tflite_network(np.random.default_rng([97, seed]), path), device, exactly)
             used |= {(placed.node.op, placed.where) for placed in placement}
-        if device.cfg.output_stage:         # without it depthwise layers of the sparse engine are all that rounds twice
-            assert exactly == {"CONV_2D", "DEPTHWISE_CONV_2D"}
+        # Without output stage only the sparse engine rounds twice.
+        wanted = {"CONV_2D", "DEPTHWISE_CONV_2D", "MEAN"} if device.cfg.output_stage else set()
+        assert wanted <= exactly and (not device.cfg.tensors or {"AVERAGE_POOL_2D", "MAX_POOL_2D"} <= exactly)
     return used
 
 

@@ -134,6 +134,26 @@ def test_pools_and_sums(tmp_path, device, op, shape, result, arguments):
     check(one_operator(tmp_path / "a.tflite", op, shape, result, **arguments), device)
 
 
+@pytest.mark.parametrize("dtype, zero_point", [("int8", -90), ("int8", 77), ("uint8", 40)])
+@pytest.mark.parametrize("kind", ["AVERAGE_POOL_2D", "MAX_POOL_2D"])
+@pytest.mark.parametrize("activation", [NONE, RELU, RELU6])
+def test_pools_are_those_of_the_reference(tmp_path, device, kind, activation, dtype, zero_point):
+    same = dict(scale=0.1, zero_point=zero_point)
+    check(one_operator(tmp_path / "a.tflite", kind, (1, 9, 8, 5), (1, 5, 4, 5), "Pool2DOptions", padding=SAME, strideH=2, strideW=2,
+                       filterHeight=2, filterWidth=2, fusedActivationFunction=activation, dtypes=(dtype,) * 2, x=same, y=same),
+          device, most=0)
+
+
+@pytest.mark.parametrize("y", [dict(scale=0.031, zero_point=5), dict(scale=0.1, zero_point=-40), dict(scale=0.3, zero_point=9)])
+@pytest.mark.parametrize("preset, size", [("base", (2, 8)), ("base", (6, 5)), ("base", (25, 5)), ("tiny", (3, 7)), ("tiny", (4, 4))])
+def test_means_are_those_of_the_reference(tmp_path, preset, size, y):
+    """Also with the scale of x: sums from which the zero point is subtracted are rounded then too. Half of all sums lie at halves."""
+    path = one_operator(tmp_path / "a.tflite", "MEAN", (1, *size, 200), (1, 200), "ReducerOptions", constants=[([1, 2], "int32")],
+                        keepDims=False, x=dict(scale=0.1, zero_point=-40), y=y)
+    with Device(preset, "golden", memory_bytes=1 << 20) as device:
+        check(path, device, most=0)
+
+
 UNIT = dict(scale=1 / 256, zero_point=-128)
 EIGHTH = dict(scale=1 / 128, zero_point=0)
 FLOAT = dict(scale=None)

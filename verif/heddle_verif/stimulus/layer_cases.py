@@ -68,8 +68,8 @@ def gathered(device, rng):
 
 
 def depthwise(device, rng, requantise=None):
-    """The sparse engine: channels last, a multiple of 16."""
-    channels, filters = int(rng.choice([16, 32, 48, 64])), tuple(rng.integers(1, 4, 2).tolist())
+    """The sparse engine: channels last, filled up to a multiple of 16."""
+    channels, filters = int(rng.choice([5, 16, 24, 32, 48, 64])), tuple(rng.integers(1, 4, 2).tolist())
     padding = tuple((int(rng.integers(0, count)), int(rng.integers(0, count))) for count in filters)
     shape = Geometry(int(rng.integers(1, 3)), tuple(rng.integers(4, 9, 2).tolist()), channels, channels, filters, padding,
                      tuple(rng.integers(1, 3, 2).tolist()), (1, 1), channels)
@@ -77,23 +77,25 @@ def depthwise(device, rng, requantise=None):
 
 
 def pool(device, rng, kind="max"):
-    """Windows of 1 to 3 by 1 to 3 elements; ``kind``: "max", "average" or "requantise"."""
+    """Windows of 1 to 3 by 1 to 3 elements, clamped; ``kind``: "max", "average" or "requantise"."""
     layout, dtype = ImageLayout(str(rng.choice(["NHWC", "NCHW", "NCHWc16"]))), rng.choice(_BYTES)
     kernel = tuple(rng.integers(1, 4, 2).tolist())
     padding = tuple((int(rng.integers(0, count)), int(rng.integers(0, count))) for count in kernel)
     x = random_integers(rng, dtype, (int(rng.integers(1, 3)), *rng.integers(3, 8, 2), int(rng.choice([3, 16, 33]))))
     stride = tuple(rng.integers(1, 3, 2).tolist())
     stored, options = layout.from_channels_last(x), {"strides": stride, "pads": padding, "layout": layout.name}
+    bounds = tuple(sorted(int(bound) for bound in random_integers(rng, dtype, (2,))))
+    limits = {"minimum": bounds[0], "maximum": bounds[1]}
     if kind == "max":
-        y, expected = device.max_pool(stored, kernel, **options)[0], max_pool(x, kernel, padding, stride, (1, 1))
+        y, expected = device.max_pool(stored, kernel, **limits, **options)[0], max_pool(x, kernel, padding, stride, (1, 1), bounds)
     else:
         include, zero, spec = bool(rng.integers(2)), int(random_integers(rng, dtype)), None
         if kind == "requantise":
             result = rng.choice(_BYTES)
             factor, shift = int(rng.integers(1 << 29, 1 << 31)), int(rng.integers(29, 33))
-            spec = Requantise(factor, shift, int(random_integers(rng, result)), dtype=result)
-        y, _ = device.average_pool(stored, kernel, count_include_pad=include, x_zero_point=zero, requantise=spec, **options)
-        expected = average_pool(x, kernel, padding, stride, include, zero, spec)
+            spec, bounds, limits = Requantise(factor, shift, int(random_integers(rng, result)), dtype=result), (None, None), {}
+        y, _ = device.average_pool(stored, kernel, count_include_pad=include, x_zero_point=zero, requantise=spec, **limits, **options)
+        expected = average_pool(x, kernel, padding, stride, include, zero, spec, bounds)
     check_equal(layout.to_channels_last(y, x.shape[-1]), expected)
 
 

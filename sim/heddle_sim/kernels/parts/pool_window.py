@@ -27,9 +27,9 @@ SHARED = 1                                  # segment: all of shared memory
 
 @dataclass(frozen=True)
 class WindowOutput:
-    """What becomes of the four numbers of a window. ``steps`` None: they are maxima, and the result. Else they are sums: ``bias`` is added,
-    they are shifted left by ``left``, and scaled. ``factor_step``: bytes from the multipliers of a column of results to the next, 0 where
-    there is one multiplier for all."""
+    """What becomes of the four numbers of a window. ``steps`` None: they are maxima, and after ``clamps`` (names and operands of
+    instructions) the result. Else they are sums: ``bias`` is added, they are shifted left by ``left``, and scaled. ``factor_step``: bytes
+    from the multipliers of a column of results to the next, 0 where there is one multiplier for all."""
 
     signed: bool
     neutral: int
@@ -37,10 +37,12 @@ class WindowOutput:
     bias: int = 0
     left: int = 0
     factor_step: int = 0
+    clamps: tuple[tuple[str, int], ...] = ()
 
     def lines(self, sums: int, column: int) -> Iterator[str]:
         """From four registers to ``_PACKED``, for the column with this number from the addresses on."""
         if self.steps is None:
+            yield from (f"    {name}.v4 r{sums}, r{sums}, {value}" for name, value in self.clamps)
             yield f"    narrow.{'s8' if self.signed else 'u8'} r{_PACKED}, r{sums}, 0"
             return
         if self.bias:

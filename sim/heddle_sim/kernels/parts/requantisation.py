@@ -16,7 +16,7 @@ from heddle.errors import UsageError
 
 from ...golden.requantise import MAX_MULTIPLIER, Requantise
 
-__all__ = ["RequantiseSteps", "check_one_shift"]
+__all__ = ["RequantiseSteps", "check_one_shift", "clamps"]
 
 _MAX_NARROW = 22        # zero point << shift plus a product of mulh (31 bits and a sign) then fits 32 bits
 _SATURATES = 1024       # with this factor every sum but 0 goes beyond the bounds
@@ -26,6 +26,12 @@ def check_one_shift(spec: Requantise) -> None:
     """Raises ``ValueError`` for what only the output stage of convolutions does."""
     if spec.own_shifts:
         raise UsageError("requantise must have one shift and no double_rounding, but for convolutions")
+
+
+def clamps(spec: Requantise) -> tuple[tuple[str, int], ...]:
+    """Instructions that bring results to the bounds of ``spec``, (name, operand); none for those of its type."""
+    (minimum, maximum), limits = spec.bounds, np.iinfo(spec.dtype)
+    return (("max", minimum),) * (minimum > limits.min) + (("min", maximum),) * (maximum < limits.max)
 
 
 @dataclass(frozen=True)
@@ -62,9 +68,8 @@ class RequantiseSteps:
         if scale > _MAX_NARROW:
             after.append(("sar", scale - _MAX_NARROW))
             scale = _MAX_NARROW
-        limits = np.iinfo(spec.dtype)
-        constants = (("add", zero, 0), ("max", minimum, limits.min), ("min", maximum, limits.max))
-        after += [(name, value << scale) for name, value, needless in constants if value != needless]
+        constants = (("add", zero),) * (zero != 0) + clamps(spec)
+        after += [(name, value << scale) for name, value in constants]
         return cls(before, multipliers.astype(np.int32) if spec.per_column else int(multipliers), tuple(after), scale, shift,
                    np.dtype(spec.dtype) == np.uint8)
 

@@ -13,7 +13,7 @@ from ..graph import Graph, Node, Tensor
 from ..layers import fully_connected, points_of, shifted
 from ..operations import AveragePool, Convolution, DeviceOperation, MaximumPool, Sum, Window
 from ..quantised import Integers, activation_bounds, as_bytes, as_integers, constant
-from ..requantisation import most_sum, requantisation, with_own_shifts
+from ..requantisation import mean_requantisation, most_sum, requantisation, with_own_shifts
 from ..wide import WideConvolution, WideOutput, WideProduct, weight_parts, wide_output
 from .options import activation_of, pairs_of, per_axis
 
@@ -163,37 +163,44 @@ def _pool_window(node: Node, x: Integers) -> Window:
     return Window(strides, pairs_of(node.attributes, x.shape[1:3], kernel, strides), _LAYOUT, kernel)
 
 
-def _average_spec(x: Integers, y: Integers, bounds: tuple[int | None, int | None]) -> Requantise | None:
-    """None where the average of the integers is the result."""
-    if (x.scale, x.zero_point, x.dtype) == (y.scale, y.zero_point, y.dtype) and bounds == (None, None):
-        return None
+def _average_spec(x: Integers, y: Integers, bounds: tuple[int | None, int | None]) -> Requantise:
     return requantisation(np.array([x.scale / y.scale]), y.zero_point, y.dtype, bounds, 255.0)
 
 
+def _alike(x: Integers, y: Integers) -> bool:
+    """Whether integers of x stand for the same numbers as those of y."""
+    return (x.scale, x.zero_point, x.dtype) == (y.scale, y.zero_point, y.dtype)
+
+
 def _average_pool(graph: Graph, node: Node) -> DeviceOperation:
+    """AVERAGE_POOL_2D: the average of the integers, halves away from zero, clamped."""
     x, y = _ends(graph, node)
-    spec = _average_spec(x, y, activation_bounds(y, activation_of(node.attributes)))
-    return AveragePool(y.shape, _pool_window(node, x), x.zero_point, spec)
+    bounds, window = activation_bounds(y, activation_of(node.attributes)), _pool_window(node, x)
+    if _alike(x, y):
+        return AveragePool(y.shape, window, x.zero_point, bounds=bounds)
+    return AveragePool(y.shape, window, x.zero_point, _average_spec(x, y, bounds))
 
 
 def _mean(graph: Graph, node: Node) -> DeviceOperation:
-    """MEAN over rows and columns: an average with windows as large as the images."""
+    """MEAN over rows and columns: the sum of an image by a filter of ones, with TFLite's rounding, or its average."""
     x, y = _ends(graph, node)
     given = np.atleast_1d(constant(graph.operand(node, 1, "axes"), "axes")).tolist()
     axes = sorted(int(axis) % len(x.shape) for axis in given)
     if len(x.shape) != 4 or axes != [1, 2]:
         raise Refusal(f"axes must be those of rows and columns of images (1, 2), not {', '.join(map(str, axes))} of {len(x.shape)}")
-    window = Window((1, 1), ((0, 0), (0, 0)), _LAYOUT, x.shape[1:3])
-    return AveragePool(y.shape, window, x.zero_point, _average_spec(x, y, (None, None)))
+    window, channels = Window((1, 1), ((0, 0), (0, 0)), _LAYOUT, x.shape[1:3], (1, 1)), x.shape[3]
+    spec, convolution = mean_requantisation(x.scale / y.scale, x.shape[1] * x.shape[2], y.zero_point, y.dtype), None
+    if spec is not None:
+        convolution = Convolution(y.shape, np.ones((channels, 1, *window.kernel), np.int8), None, window, channels, x.zero_point,
+                                  requantise=spec)
+    return AveragePool(y.shape, window, x.zero_point, _average_spec(x, y, (None, None)), convolution=convolution)
 
 
 def _maximum_pool(graph: Graph, node: Node) -> DeviceOperation:
     x, y = _ends(graph, node)
-    if (x.scale, x.zero_point, x.dtype) != (y.scale, y.zero_point, y.dtype):
+    if not _alike(x, y):
         raise Refusal("the result must have scale and zero point of x")
-    if activation_bounds(y, activation_of(node.attributes)) != (None, None):
-        raise Refusal(f"max pool must have no activation function that clamps, not {activation_of(node.attributes)}")
-    return MaximumPool(y.shape, _pool_window(node, x))
+    return MaximumPool(y.shape, _pool_window(node, x), activation_bounds(y, activation_of(node.attributes)))
 
 
 def _sum(graph: Graph, node: Node) -> DeviceOperation:
