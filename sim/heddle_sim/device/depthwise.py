@@ -37,12 +37,15 @@ def depthwise_convolution(device: Host, x: np.ndarray | DeviceArray, w: np.ndarr
     y is int32, or of the type of ``requantise``. ``keep``: y stays in global memory, where channels are a multiple of 16; others are
     filled up to one before.
     """
-    if filled_channels(geometry) != geometry:
-        return _filled(device, np.asarray(x), w, geometry, layout, zero_point, bias, requantise)
+    channels, geometry = geometry.channels, filled_channels(geometry)
+    more = geometry.channels - channels
+    if more:
+        x, w, bias, requantise = np.asarray(x), _grown(w, more), None if bias is None else _grown(bias, more), _of_all(requantise, more)
+        x, keep = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, more)]), False
     elements = Elements(1, x.dtype.kind == "i", w.dtype.kind == "i")
     weights = w.reshape(len(w), -1)
     alike = bool((weights == weights[:, :1]).all())
-    problem = DepthwiseProblem(geometry, layout, elements, zero_point, bias is not None, alike, requantise)
+    problem = DepthwiseProblem(geometry, layout, elements, zero_point, bias is not None, alike, requantise, more)
     kernel = cast(DepthwiseKernel, plan(device.cfg, problem))
     memory, dtype = device.memory, np.dtype(np.int32 if requantise is None else requantise.dtype)
     planes = Planes.of(layout, geometry.images, geometry.channels, geometry.size, 1)
@@ -59,22 +62,17 @@ def depthwise_convolution(device: Host, x: np.ndarray | DeviceArray, w: np.ndarr
                                    lambda: memory.bytes[y:y + nbytes].view(dtype).reshape(shape).copy())
         runs = [execute(device, kernel, SparseOperands(tables, image + number * planes.image, y + number * result.image))
                 for number in range(geometry.images)]
-        return (array if keep else np.asarray(array)), reduce(add, runs)
+        return (array if keep else np.ascontiguousarray(np.asarray(array)[..., :channels])), reduce(add, runs)
 
 
-def _filled(device: Host, x: np.ndarray, w: np.ndarray, geometry: Geometry, layout: ImageLayout, zero_point: int,
-            bias: np.ndarray | None, requantise: Requantise | None) -> tuple[np.ndarray, Stats]:
-    """``depthwise_convolution`` with further channels, whose weights are zero and whose results are left out."""
-    wide = filled_channels(geometry)
-    more = (0, wide.channels - geometry.channels)
+def _grown(values: np.ndarray, more: int) -> np.ndarray:
+    """Weights or biases with those of further channels, which are zero."""
+    return np.pad(values, [(0, more)] + [(0, 0)] * (values.ndim - 1))
 
-    def grown(array: np.ndarray) -> np.ndarray:
-        return np.pad(array, [more] + [(0, 0)] * (array.ndim - 1))
 
-    def of_all(factors: int | np.ndarray) -> int | np.ndarray:
-        return np.pad(factors, more, mode="edge") if np.ndim(factors) else factors
+def _of_all(requantise: Requantise | None, more: int) -> Requantise | None:
+    """With factors of further channels, whose results are left out."""
+    def grown(factors: int | np.ndarray) -> int | np.ndarray:
+        return np.pad(factors, (0, more), mode="edge") if np.ndim(factors) else factors
 
-    spec = requantise and replace(requantise, multiplier=of_all(requantise.multiplier), shift=of_all(requantise.shift))
-    y, stats = depthwise_convolution(device, np.pad(x, [(0, 0)] * (x.ndim - 1) + [more]), grown(w), wide, layout, zero_point,
-                                     None if bias is None else grown(bias), spec)
-    return np.ascontiguousarray(np.asarray(y)[..., :geometry.channels]), stats
+    return requantise and replace(requantise, multiplier=grown(requantise.multiplier), shift=grown(requantise.shift))

@@ -71,9 +71,11 @@ def _depthwise(cfg: Config, layer: CompiledConvolutionProblem, alike: bool) -> E
     if layer.addends > 1:
         raise UsageError("w must have 8 bits without its zero point for method \"depthwise\"")
     images = layer.geometry.images
-    problem = DepthwiseProblem(filled_channels(layer.geometry), layer.layout, layer.elements, layer.zero_point, layer.bias, alike,
-                               layer.requantise)
-    return Expectation(images * DepthwiseKernel.estimate(cfg, problem), images * len(DepthwiseKernel(cfg, problem).turns), problem)
+    shape = filled_channels(layer.geometry)
+    problem = DepthwiseProblem(shape, layer.layout, layer.elements, layer.zero_point, layer.bias, alike, layer.requantise,
+                               shape.channels - layer.geometry.channels)
+    kernel = DepthwiseKernel.fitting(cfg, problem)
+    return Expectation(images * kernel.expected_cycles, images * len(kernel.turns), problem)
 
 
 def _gathered(cfg: Config, layer: CompiledConvolutionProblem) -> Expectation:

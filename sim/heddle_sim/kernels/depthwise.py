@@ -51,9 +51,10 @@ class DepthwiseKernel(DepthwisePlan):
     def launches(self, operands: SparseOperands | None = None) -> list[Launch]:
         """One ``Launch`` for each of ``turns``."""
         operands = operands or SparseOperands()
-        launches, packages = [], operands.packages
+        launches, packages, channels = [], operands.packages, self.shape.channels - self.problem.filled
         for turn, program in zip(self.turns, self.programs):
-            results = sum(self.valid(strip, part) * part.channels for part in turn for strip in range(self.strips))
+            results = sum(self.valid(strip, part) * min(part.channels, channels - part.channel)
+                          for part in turn for strip in range(self.strips))
             launches.append(Launch(program, {PACKAGES: packages, _X: operands.b, _Y: operands.c}, results * self.shape.positions))
             packages += sum(map(self.bytes, turn))
         return launches

@@ -43,7 +43,8 @@ class DepthwiseProblem(Problem):
     """Convolution of one image with one filter for each channel: y of x minus ``zero_point`` and of w, of 8 bits.
 
     ``geometry``: of all images. ``bias``: each filter has one. ``alike``: all weights of a filter are equal, as of an average, so that it
-    may have more of them than the PEs hold. Without ``requantise`` y is int32.
+    may have more of them than the PEs hold. Without ``requantise`` y is int32. ``filled``: the last channels, that only fill up the others
+    to a multiple of 16.
     """
 
     geometry: Geometry
@@ -53,6 +54,7 @@ class DepthwiseProblem(Problem):
     bias: bool = False
     alike: bool = False
     requantise: Requantise | None = None
+    filled: int = 0
 
     @property
     def name(self) -> str:
@@ -60,8 +62,9 @@ class DepthwiseProblem(Problem):
 
     @property
     def macs(self) -> int:
-        """Of one image."""
-        return self.geometry.macs // self.geometry.images
+        """Of one image, without channels that are filled up."""
+        shape = self.geometry
+        return shape.macs // (shape.images * shape.channels) * (shape.channels - self.filled)
 
 
 def filled_channels(geometry: Geometry) -> Geometry:
@@ -180,14 +183,26 @@ class DepthwisePlan(Kernel):
             kernel = cls(cfg, problem, 2 * kernel.pieces)
 
     @classmethod
+    def fitting(cls, cfg: Config, problem: DepthwiseProblem) -> Self:
+        """``planned``, with texts that are not assembled."""
+        for kernel in cls.cuts(cfg, problem):
+            if all(text.instructions <= cfg.instruction_words for text in kernel.write()):
+                return kernel
+        raise Unfit("instruction_words")
+
+    @classmethod
     def estimate(cls, cfg: Config, problem: DepthwiseProblem) -> int:
-        """Cycles of an image: of each round the longest of steps with the loads of the panel, sums that leave, and copies."""
-        kernel, total = cls(cfg, problem), 0
-        steps, drain = kernel.row_cycles
-        for part, *_ in kernel.turns:
-            rows, panel = part.rows * kernel.inner_result, kernel.panel_rows(part.rows)
-            bus = kernel.strips * part.channels * max(panel, rows * kernel.item) // cfg.axi_bytes
-            copies = int(_ROW_COPY * kernel.strips * (panel + rows)) if kernel.parted is None else 0
+        """Cycles of an image, of the cut whose programs fit."""
+        return cls.fitting(cfg, problem).expected_cycles
+
+    @property
+    def expected_cycles(self) -> int:
+        """Of an image: of each round the longest of steps with the loads of the panel, sums that leave, and copies."""
+        cfg, (steps, drain), total = self.cfg, self.row_cycles, 0
+        for part, *_ in self.turns:
+            rows, panel = part.rows * self.inner_result, self.panel_rows(part.rows)
+            bus = self.strips * part.channels * max(panel, rows * self.item) // cfg.axi_bytes
+            copies = int(_ROW_COPY * self.strips * (panel + rows)) if self.parted is None else 0
             busy = int(_WAITS * (rows * steps + panel * cfg.thread_groups))
             total += _START + max(busy, rows * drain, bus, copies)
         return total

@@ -156,7 +156,8 @@ def test_channels_are_filled_up():
     rng = np.random.default_rng(5)
     with Device("base", "golden", memory_bytes=1 << 20) as device, executed_kernels() as kernels:
         for channels in (24, 8):
-            check(device, (1, (20, 20), channels, (3, 3), 1, 1, 1), rng, method="auto")
+            stats = check(device, (1, (20, 20), channels, (3, 3), 1, 1, 1), rng, method="auto")
+            assert stats.macs == 20 * 20 * 9 * channels
     assert isinstance(kernels[0], DepthwiseKernel) and isinstance(kernels[-1], CompiledConvolutionKernel)
 
 
