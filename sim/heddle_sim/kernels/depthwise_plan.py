@@ -31,6 +31,7 @@ __all__ = ["CHUNK_SLOTS", "SLOTS", "DepthwisePlan", "DepthwiseProblem", "Round",
 
 SLOTS, CHUNK_SLOTS = 4, 3           # of packages and of results; of chunks
 _CHUNKS, _CHUNK_ROWS = 16, 28       # of a round at most, where they have room; rows of one at least
+_CHUNK_COPIES, _BLOCK_COPIES = 64, 128      # of all strips, of which each chunk and block has one: instructions of the program
 _FIRST_CHUNKS = 2                   # in front of the first block
 _BLOCKS, _BLOCK_ROWS = 24, 8        # the same of results
 _SCALED_SUMS = 2                    # cycles for the sums of eight PEs that become bytes
@@ -148,8 +149,10 @@ class DepthwisePlan(Kernel):
         self.weight_rows = int(weight_rows(cfg, self.weights)[-1]) + 1
         self.constant_rows = self.weight_rows + SCALE_ROWS * self.scaled + 1
         panel, whole = self.panel_rows(self.rows) - 1, Round(0, 0, 0, self.rows)
-        self.chunk_rows = max(_CHUNK_ROWS, -(-panel // _CHUNKS))
-        self.block_rows = round_up(max(_BLOCK_ROWS, -(-rows // _BLOCKS)), max(1, ROW_BYTES // (self.width * self.item)))
+        chunks, blocks = (max(min(most, copies // self.strips), 1)
+                          for most, copies in ((_CHUNKS, _CHUNK_COPIES), (_BLOCKS, _BLOCK_COPIES)))
+        self.chunk_rows = max(_CHUNK_ROWS, -(-panel // chunks))
+        self.block_rows = round_up(max(_BLOCK_ROWS, -(-rows // blocks)), max(1, ROW_BYTES // (self.width * self.item)))
         while True:
             records = round_up(JOB_BYTES * (2 + self.scaled + len(self.chunks(whole))), ROW_BYTES)
             constants = round_up(self.constant_rows * self.width, ROW_BYTES)
