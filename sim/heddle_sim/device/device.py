@@ -343,7 +343,8 @@ class Device(TensorAccess, RecurrentAccess, SparseAccess):
             "compiled": ``mm`` finds its elements by a list of offsets that is made before the run. "im2col": the TMAU makes the rows of the
             matrix product while it loads, from channels last, into which the host rearranges other layouts. "gather": the threads gather
             their windows by such a list, for planes ("NCHW"), one group and an image and all filters that fit shared memory. "depthwise":
-            on the sparse engine, for channels last, with a filter each; channels are filled up to a multiple of 16. "auto": what a cost model expects to be fastest.
+            on the sparse engine, for channels last, filled up to a multiple of 16, with a filter each. "auto": what a cost model expects
+            to be fastest.
             With ``bias``, ``x_zero_point`` or ``requantise`` "compiled" and "depthwise" are left, the latter with ``requantise`` only.
             16-bit elements have "im2col" and no output stage.
         x_zero_point : int
