@@ -254,7 +254,7 @@ class CompiledConvolutionKernel(CompiledProducts):
             else:
                 text(f"    barrier.wait b{_SLABS[parity]}")
             for part in range(self.parts):
-                source = str(place + part * shape.group_channels)
+                source = str(place + part * shape.group_channels * (shape.group > 1))
                 if self.group_step:
                     text(f"    uadd {{group_place}}, {{group_offset}}, {source}")
                     source = "{group_place}"

@@ -7,6 +7,7 @@ with zeros where words, which several lanes a filter need, are faster than bytes
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -84,11 +85,15 @@ def _split(cfg: Config, problem: CompiledConvolutionProblem) -> CompiledConvolut
         return None
     if not layout.channels_last and geometry.group > merged * ka and ka * cfg.dot % layout.vector:      # a tile is a part of a block
         return None
-    candidate = replace(problem, geometry=replace(geometry, group=geometry.group // merged), group=None, merged=merged, ka=ka)
-    try:
-        return candidate if CompiledConvolutionKernel(cfg, candidate).by_word else None
-    except (UsageError, Unfit):
-        return None
+    found = []
+    # Bytes of four filters are a word: those of more than eight are stored without conflicts in two parts.
+    for lanes, parts in ((ka, 1), *[(4, 2)] * (ka == 2 and geometry.group == 1 and problem.requantise is not None)):
+        candidate = replace(problem, geometry=replace(geometry, group=geometry.group // merged), group=None, merged=merged, ka=lanes,
+                            parts=parts)
+        with suppress(UsageError, Unfit):
+            if CompiledConvolutionKernel(cfg, candidate).by_word:
+                found.append(candidate)
+    return min(found, key=lambda candidate: expected_cycles(cfg, candidate), default=None)
 
 
 def runs_of(problem: CompiledConvolutionProblem) -> list[CompiledConvolutionProblem]:

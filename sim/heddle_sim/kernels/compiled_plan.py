@@ -50,8 +50,8 @@ class CompiledConvolutionProblem(Problem):
     ``zero_point``: what the padding reads as. ``bias``: each filter has one. ``requantise``: what becomes of the sums of this group;
     without it y is int32, modulo 2**32. ``merged``: groups that are one here, with zeros between them. ``addends``: filters are the sum of
     one or two of 8 bits. ``ka``: pixels that ``mm`` multiplies at once. With more than one a group has ``dot`` channels and ``threads`` /
-    ``ka`` filters. A tile of filters then has up to ``ka`` groups, each with an ``mm`` of its own. ``filled``: how many of the channels are
-    zeros, which make the others a word.
+    ``ka`` filters. A tile of filters then has up to ``ka`` groups, each with an ``mm`` of its own. Without groups it has ``parts`` of
+    ``threads`` / ``ka`` filters. ``filled``: how many of the channels are zeros, which make the others a word.
     """
 
     geometry: Geometry
@@ -65,6 +65,7 @@ class CompiledConvolutionProblem(Problem):
     addends: int = 1
     ka: int = 1
     filled: int = 0
+    parts: int = 1
 
     @property
     def name(self) -> str:
@@ -135,7 +136,8 @@ class CompiledConvolutionPlan(Kernel):
         elements = shape.group_channels * shape.positions * problem.addends
         self.steps = -(-elements // cfg.dot)      # words that mm multiplies
         self.group_words = round_up(self.steps, max(BANK_BYTES // cfg.dot, 1))
-        self.parts = min(problem.ka, shape.group) if problem.ka > 1 else 1          # groups of a tile of filters
+        # Of a tile of filters: its groups, where there are some.
+        self.parts = problem.parts if shape.group == 1 else min(problem.ka, shape.group) if problem.ka > 1 else 1
         # Filters that the factor registers do not hold are streamed: words of a part, of which two have a place, and parts of a filter.
         granule = self.granule
         self.part_words = max(granule, MAX_SLICES)

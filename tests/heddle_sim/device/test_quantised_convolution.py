@@ -136,6 +136,17 @@ def test_large_factors(name, golden):
         compare(golden, rng, ImageLayout(name), Geometry(1, (5, 6), channels, 20, (1, 1), ((0, 0),) * 2, (1, 1), (1, 1)), large=True)
 
 
+@pytest.mark.parametrize("channels, outputs, window, ka, parts", [
+    (8, 8, 1, 4, 1), (8, 9, 1, 4, 2), (24, 12, 1, 4, 2), (5, 16, 1, 4, 2), (16, 16, 3, 2, 1), (8, 17, 1, 1, 1)])
+def test_lanes_of_few_filters(channels, outputs, window, ka, parts, golden, hardware):
+    """Up to eight have four lanes each; up to sixteen too, in two parts, where stores decide, else two."""
+    shape, layout = Geometry(1, (20, 19), channels, outputs, (window,) * 2, ((window // 2,) * 2,) * 2, (1, 1), (1, 1)), ImageLayout("NHWC")
+    problem = merged_groups(golden.cfg, CompiledConvolutionProblem(shape, layout, bias=True, requantise=Requantise(1 << 30, 40)))
+    assert (problem.ka, problem.parts) == (ka, parts)
+    for device in (golden, hardware):
+        compare(device, np.random.default_rng([31, outputs]), layout, shape)
+
+
 # Channels, outputs, groups: as many groups as lanes hold are made one, and share a run.
 GROUPS = [(64, 64, 64), (64, 128, 64), (24, 24, 24), (32, 64, 4), (64, 64, 16), (96, 96, 3), (16, 16, 8), (8, 8, 8)]
 FEW_FILTERS = [(8, 8, 1), (16, 16, 1), (24, 5, 1), (64, 3, 1)]        # several lanes for each

@@ -100,7 +100,12 @@ class OutputTile:
     def cycles(self, pixels: int) -> float:
         """Cycles of the thread unit for a tile, roughly."""
         words = self.parts * (pixels // self.ka) * (1 if self.spec is None else 0.25)
-        store = _STORE_BLOCK / 4 if self.pixel_bytes == self.dtype.itemsize else _STORE_WORD + _SHARED * (self.ka.bit_length() - 1)
+        if self.pixel_bytes == self.dtype.itemsize:
+            store = _STORE_BLOCK / 4
+        elif self.spec is None or self.ka == 1:
+            store = _STORE_WORD + _SHARED * (self.ka.bit_length() - 1)
+        else:       # words of a bank, one after the other
+            store = max(_STORE_WORD, min(self.part_size, BANK_BYTES) / 4)
         return _STORES + self.cfg.thread_groups * words * (store + (_REQUANT if self.spec is not None else 2 * self.bias))
 
     # -- lanes ------------------------------------------------------------------------------
