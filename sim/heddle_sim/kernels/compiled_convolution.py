@@ -84,6 +84,14 @@ class CompiledConvolutionKernel(CompiledProducts):
                 "next_band": share.rows, "copies": share.rows * share.columns - 1, "this_left": first * 8 * threads * self.parts,
                 "own_bands": share.rows, "own_filters": share.columns, "own_pixels": self.pixels - share.row * self.band_pixels}
 
+    def _result_rows(self) -> dict[str, int]:
+        """What copies of results have in common."""
+        output = self.output
+        if output.contiguous:
+            return {"rows": 1}
+        pitches = (output.pixel_pitch, output.stage_pitch) if output.pixel_rows else (output.planes.pitch, output.block_pitch)
+        return dict(zip(("y_pitch", "from_pitch"), pitches))
+
     def launches(self, operands: Operands | None = None) -> list[Launch]:
         """One ``Launch``; ``operands.table``: the bases."""
         operands, names = operands or Operands(), self._names()
@@ -91,7 +99,7 @@ class CompiledConvolutionKernel(CompiledProducts):
                   "w": operands.b + self.table_bytes, "first_y": operands.c}
         values = self._arguments(self.shares[0]) | places | {
             "table": operands.b, "chunk_pitch": self.weight_pitch, "w_rows": self.cfg.threads,
-            "w_blocks": self.chunks[0] * self.cfg.dot // BANK_BYTES, "half": 0, "fresh": 1, "parity": 0}
+            "w_blocks": self.chunks[0] * self.cfg.dot // BANK_BYTES, "half": 0, "fresh": 1, "parity": 0} | self._result_rows()
         if self.row_step > 1:           # a row each
             row = self.planes.row_bytes
             values |= {"x_pitch": self.row_step * row, "x_blocks": row // BANK_BYTES, "x_count": self.rows, "slab_pitch": row}
@@ -271,12 +279,14 @@ class CompiledConvolutionKernel(CompiledProducts):
              f"    uadd {{row_y}}, {{row_y}}, {self.band_pixels * self.output.pixel_pitch}")
         text.select(("up0",), self._load_bases)
 
-    def _load_bases(self, parity: bool) -> None:
-        """Bases of the pixels of the next tile, and its columns."""
+    def _load_bases(self, parity: bool, first: bool = True) -> None:
+        """Bases of the pixels of the next tile, the ``first`` one of a band or not, and its columns."""
         self.text(f"    segment.shared.b8.d1 ur{_BASES}, {{tile_bases}}",
                   f"    ld.b32 r{self.offsets[parity]}, ur{_BASES}:r{self.base_place}:0",
                   f"    uadd {{tile_bases}}, {{tile_bases}}, {4 * self.tile}")
         columns = "tile_left"
+        if not first and not self.band_pixels % self.tile and not self.pixels % self.tile:      # as many as of the tile before
+            return
         if self.tile < self.cfg.threads:
             columns = "columns"
             self.text("    umov {columns}, {tile_left}", f"    usetp.gt up2, {{tile_left}}, {self.tile}",
@@ -286,35 +296,43 @@ class CompiledConvolutionKernel(CompiledProducts):
     def _tile(self, parity: bool, half: bool = False) -> None:
         """``mm`` of a tile, issued while that of the one before is under way; meanwhile the bases of the next one are loaded, and the last
         one is stored."""
-        text, threads = self.text, self.cfg.threads
+        text = self.text
         self._multiply(parity, half)
         last, stored = text.label("last_of_band"), text.label("stored")
         text("    umov {this_left}, {tile_left}", f"    usub {{tile_left}}, {{tile_left}}, {self.tile}",
              "    usetp.le up2, {tile_left}, 0", f"    @up2 bra {last}")
-        self._load_bases(not parity)
+        self._load_bases(not parity, first=False)
         text(f"{last}:", f"    @!up3 bra {stored}")
         self._store(not parity)
         text(f"{stored}:")
-        if self.output.has_channels:        # behind the last tile of the filters before
-            same = text.label("same_filters")
-            text("    usetp.eq up2, {fresh}, 0", f"    @up2 bra {same}", "    umov {fresh}, 0",
-                 *(f"    ld.v2 r{self.channel + 2 * part}, ur{LOCAL}:r{self.channel_place}:"
-                   f"{self.table + self.channels + 8 * threads * part}" for part in range(self.parts)),
-                 *self.output.set_channels(self.channel, self.zero),
-                 f"    add r{self.channel_place}, r{self.channel_place}, {8 * threads * self.parts}", f"{same}:")
-        if self.bands > 1 and not self.waits:
-            self._copy_next_band()
+        if self.bands > 1 and not self.waits:       # filters begin with a band
+            later = text.label("later_tile")
+            text("    usetp.eq up2, {first_tile}, 0", f"    @up2 bra {later}", "    umov {first_tile}, 0")
+            self._begin_channels()
+            self._copy_next_band(later)
+            text(f"{later}:")
+        else:
+            self._begin_channels()
         text("    umov {prev_y}, {tile_y}", "    umov {prev_left}, {this_left}", "    umov {prev_filters}, {filters_left}",
              f"    uadd {{tile_y}}, {{tile_y}}, {self.tile * self.output.pixel_pitch}",
              "    usetp.eq up3, {x}, {x}", f"    usetp.{'ne' if parity else 'eq'} up0, {{x}}, {{x}}")
 
-    def _copy_next_band(self) -> None:
-        """Behind the first tile of a band, when the tile before is stored: ``mm`` has left the band before, whose place is free."""
-        text, done = self.text, self.text.label("copied")
-        text("    usetp.eq up2, {first_tile}, 0", f"    @up2 bra {done}", "    umov {first_tile}, 0")
+    def _begin_channels(self) -> None:
+        """Biases and multipliers of new filters, behind the last tile of those before."""
+        if not self.output.has_channels:
+            return
+        text, threads, same = self.text, self.cfg.threads, self.text.label("same_filters")
+        text("    usetp.eq up2, {fresh}, 0", f"    @up2 bra {same}", "    umov {fresh}, 0",
+             *(f"    ld.v2 r{self.channel + 2 * part}, ur{LOCAL}:r{self.channel_place}:"
+               f"{self.table + self.channels + 8 * threads * part}" for part in range(self.parts)),
+             *self.output.set_channels(self.channel, self.zero),
+             f"    add r{self.channel_place}, r{self.channel_place}, {8 * threads * self.parts}", f"{same}:")
+
+    def _copy_next_band(self, done: str) -> None:
+        """Behind the first tile of a band, when the tile before is stored: ``mm`` has left the band before, whose place is free. Goes to
+        ``done`` where there is no next band."""
         self._advance_band(done)
-        text.select(("up1",), lambda parity: self._copy_band(not parity, self.rows))
-        text(f"{done}:")
+        self.text.select(("up1",), lambda parity: self._copy_band(not parity, self.rows))
 
     def _copy_band_behind(self) -> None:
         """Behind the last tile of a band, in the only place: when ``mm`` has left it."""
@@ -339,24 +357,22 @@ class CompiledConvolutionKernel(CompiledProducts):
         text, threads, stage, output = self.text, self.cfg.threads, self.stages[parity], self.output
         block = BANK_BYTES // output.dtype.itemsize         # elements
         shift = block.bit_length() - 1
-        limit, unsent = text.label("limited"), text.label("unsent")
+        unsent = text.label("unsent")
         lines = list(output.stores(self.tile, parity * threads, f"ur{LOCAL}:r{self.place}", stage, self.channel, self.packed))
         first = min(_FIRST_STORES, len(lines) // 2)
         text("    wait_group.read 0", *lines[:first], f"    @!up5 bra {unsent}")
         self._send(first)
         text(f"{unsent}:", f"    umov {{from}}, {stage}", "    umov {y}, {prev_y}")
-        text("    umov {rows}, {prev_left}", f"    usetp.le up2, {{prev_left}}, {self.tile}", f"    @up2 bra {limit}",
-             f"    umov {{rows}}, {self.tile}", f"{limit}:")
+        text(f"    umin {{{'blocks' if output.contiguous else 'rows'}}}, {{prev_left}}, {self.tile}")
         if output.contiguous:
-            text(f"    ushl {{blocks}}, {{rows}}, {(output.pixel_pitch // BANK_BYTES).bit_length() - 1}", "    umov {rows}, 1")
+            if output.pixel_pitch > BANK_BYTES:
+                text(f"    ushl {{blocks}}, {{blocks}}, {(output.pixel_pitch // BANK_BYTES).bit_length() - 1}")
         elif output.pixel_rows:
-            text(f"    umov {{y_pitch}}, {output.pixel_pitch}", f"    umov {{from_pitch}}, {output.stage_pitch}",
-                 f"    umov {{blocks}}, {threads // block}", f"    usetp.lt up2, {{prev_filters}}, {threads}",
+            text(f"    umov {{blocks}}, {threads // block}", f"    usetp.lt up2, {{prev_filters}}, {threads}",
                  f"    @up2 uadd {{blocks}}, {{prev_filters}}, {block - 1}", f"    @up2 ushr {{blocks}}, {{blocks}}, {shift}")
         else:
             vector = output.planes.vector
             places = vector.bit_length() - 1
-            text(f"    umov {{y_pitch}}, {output.planes.pitch}", f"    umov {{from_pitch}}, {output.block_pitch}")
             if vector >= block:
                 text(f"    ushl {{blocks}}, {{rows}}, {places - shift}")
             else:
