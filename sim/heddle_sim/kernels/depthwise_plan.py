@@ -36,7 +36,7 @@ _FIRST_CHUNKS = 2                   # in front of the first block
 _BLOCKS, _BLOCK_ROWS = 24, 8        # the same of results
 _SCALED_SUMS = 2                    # cycles for the sums of eight PEs that become bytes
 # Of the cycle model: cycles of a launch that nothing hides; of a row that is copied by itself; part that waits add to steps and loads.
-_START, _ROW_COPY, _WAITS = 600, 1.25, 1.1
+_START, _ROW_COPY, _WAITS = 600, 1.15, 1.1
 
 
 @dataclass(frozen=True, eq=False)

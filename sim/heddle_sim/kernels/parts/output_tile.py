@@ -28,7 +28,7 @@ __all__ = ["OutputTile"]
 
 # Cycles of a group of threads, as measured on ``base``.
 _STORE_WORD, _STORE_BLOCK, _REQUANT, _SHARED = 2.9, 4.5, 3.35, 1
-_STORES = 20        # of a tile beside its stores
+_STORES = 14        # of a tile beside its stores
 
 
 class OutputTile:
