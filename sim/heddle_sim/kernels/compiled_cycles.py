@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["CompiledCycles", "gather_cycles"]
 
 _START, _END = 65, 45               # of a run, beside its copies, loads and stores
-_STEPS, _ISSUE, _BAND = 7, 85, 20  # of a tile beside its steps; of the instructions of a tile; between two bands
+_STEPS, _ISSUE, _BAND = 7, 85, 20   # of a tile beside its steps; of the instructions of a tile; between two bands
 _CHANNELS = 40                      # of biases and multipliers of a part of some filters
 _CONTENDED = 180                    # of a tile of planes, whose stores wait for banks
 _ROW, _LATENCY = 0.8, 65            # of a row of a copy, beside its beats; of a copy

@@ -40,7 +40,7 @@ def _text(name):
 
 @cache
 def _imports(name):
-    """Modules that a module's text imports, and the packages that they lie in; names that are no modules are among them."""
+    """Modules that a module's text imports, without the packages that they lie in; names that are no modules are among them."""
     path, names = _path(name), set()
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     for node in ast.walk(ast.parse(path.read_text())):
@@ -49,4 +49,4 @@ def _imports(name):
         elif isinstance(node, ast.ImportFrom):
             base = importlib.util.resolve_name("." * node.level + (node.module or ""), package) if node.level else node.module
             names |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
-    return {".".join(parts[:count]) for parts in (each.split(".") for each in names) for count in range(1, len(parts) + 1)}
+    return names
