@@ -67,6 +67,11 @@ class Geometry:
         return self.channels // self.group
 
     @property
+    def depthwise(self) -> bool:
+        """Each channel has one filter, and a group of its own."""
+        return self.group == self.channels == self.outputs
+
+    @property
     def macs(self) -> int:
         return self.pixels * self.outputs * self.positions * self.group_channels
 

@@ -18,6 +18,7 @@ from ..golden.requantise import Requantise
 from ..kernels.compiled_convolution import CompiledConvolutionProblem
 from ..kernels.convolution import ConvolutionKernel
 from ..kernels.convolution_methods import expectations, fastest_method, no_output_stage
+from ..kernels.depthwise_plan import alike_weights
 from ..kernels.kept import remembered
 from ..kernels.parts.convolution_shape import ConvolutionShape
 from ..kernels.planner import plan
@@ -144,10 +145,10 @@ def convolve(device: Host, x: ArrayLike | DeviceArray, w: ArrayLike, *, strides:
 
 def _fastest(device: Host, layer: CompiledConvolutionProblem, w: np.ndarray, output: bool) -> str | None:
     """The method with the fewest expected cycles. None where none can do it, or where only one could, with an ``output`` stage."""
-    geometry, filters = layer.geometry, w.reshape(len(w), -1)
-    if output and not geometry.group == geometry.channels == geometry.outputs:
+    depthwise = layer.geometry.depthwise
+    if output and not depthwise:
         return None
-    alike = bool((filters == filters[:, :1]).all())
+    alike = depthwise and alike_weights(w)
     return remembered(f"method{' alike' * alike}", device.cfg, layer, lambda: fastest_method(expectations(device.cfg, layer, alike)))
 
 

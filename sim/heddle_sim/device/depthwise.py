@@ -13,7 +13,7 @@ from ..compiled.geometry import Geometry
 from ..compiled.layout import ImageLayout
 from ..golden.requantise import Requantise
 from ..kernels.depthwise import DepthwiseKernel, DepthwiseProblem
-from ..kernels.depthwise_plan import filled_channels
+from ..kernels.depthwise_plan import alike_weights, filled_channels
 from ..kernels.parts.planes import Planes
 from ..kernels.planner import plan
 from ..kernels.problem import Elements
@@ -43,9 +43,7 @@ def depthwise_convolution(device: Host, x: np.ndarray | DeviceArray, w: np.ndarr
         x, w, bias, requantise = np.asarray(x), _grown(w, more), None if bias is None else _grown(bias, more), _of_all(requantise, more)
         x, keep = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, more)]), False
     elements = Elements(1, x.dtype.kind == "i", w.dtype.kind == "i")
-    weights = w.reshape(len(w), -1)
-    alike = bool((weights == weights[:, :1]).all())
-    problem = DepthwiseProblem(geometry, layout, elements, zero_point, bias is not None, alike, requantise, more)
+    problem = DepthwiseProblem(geometry, layout, elements, zero_point, bias is not None, alike_weights(w), requantise, more)
     kernel = cast(DepthwiseKernel, plan(device.cfg, problem))
     memory, dtype = device.memory, np.dtype(np.int32 if requantise is None else requantise.dtype)
     planes = Planes.of(layout, geometry.images, geometry.channels, geometry.size, 1)

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from ..arguments import check_flag, integer_array
 from ..compiled.geometry import Geometry
 from ..compiled.layout import ImageLayout
-from ..golden.requantise import MAX_SHIFT, Requantise
+from ..golden.requantise import MAX_SHIFT, Bounds, Requantise
 from ..kernels.compiled_plan import CompiledConvolutionProblem
 from ..kernels.convolution_methods import expectations, fastest_method
 from ..kernels.kept import remembered
@@ -182,7 +182,7 @@ def _pooled(device: Host, planes: np.ndarray | DeviceArray, problem: PoolProblem
         return (array if keep else np.asarray(array)), stats
 
 
-def max_pool(device: Host, x: ArrayLike | DeviceArray, *, layout: str, bounds: tuple[int | None, int | None], keep: bool,
+def max_pool(device: Host, x: ArrayLike | DeviceArray, *, layout: str, bounds: Bounds, keep: bool,
              **window: Any) -> tuple[np.ndarray | DeviceArray, Stats]:
     """``(y, stats)`` of ``Device.max_pool``."""
     array, image_layout = _image(x, layout, "max_pool")
@@ -190,14 +190,14 @@ def max_pool(device: Host, x: ArrayLike | DeviceArray, *, layout: str, bounds: t
     return _run(device, x if isinstance(x, DeviceArray) else array, image_layout, problem, keep)
 
 
-def _bounds(bounds: tuple[int | None, int | None], dtype: np.dtype) -> tuple[int | None, int | None]:
+def _bounds(bounds: Bounds, dtype: np.dtype) -> Bounds:
     """Least and greatest result as they are. Raises the errors of ``Requantise``."""
     Requantise(1, 0, minimum=bounds[0], maximum=bounds[1], dtype=dtype)
     return bounds
 
 
 def average(device: Host, x: ArrayLike | DeviceArray, *, layout: str, count_include_pad: bool, x_zero_point: int,
-            requantise: Requantise | None, bounds: tuple[int | None, int | None], keep: bool,
+            requantise: Requantise | None, bounds: Bounds, keep: bool,
             **window: Any) -> tuple[np.ndarray | DeviceArray, Stats]:
     """``(y, stats)`` of ``Device.average_pool``."""
     array, image_layout = _image(x, layout, "average_pool")
@@ -216,11 +216,11 @@ def global_average(device: Host, x: ArrayLike | DeviceArray, *, layout: str, x_z
                    bounds=(None, None), kernel=image_layout.sizes(array.shape)[2])
 
 
-def _check_requantise(requantise: Requantise | None, bounds: tuple[int | None, int | None]) -> None:
+def _check_requantise(requantise: Requantise | None, bounds: Bounds) -> None:
     if requantise is None:
         return
     if bounds != (None, None):
-        raise UsageError("minimum and maximum must be those of requantise where there is one")
+        raise UsageError(f"minimum and maximum must be those of requantise where there is one, not {bounds[0]} and {bounds[1]}")
     if not isinstance(requantise, Requantise):
         raise UsageTypeError(f"requantise must be a Requantise, not {type(requantise).__name__}")
     if requantise.per_column:

@@ -6,13 +6,12 @@ from dataclasses import replace
 import numpy as np
 from heddle.errors import UsageError
 
-from .requantise import MAX_MULTIPLIER, MAX_SHIFT, Requantise
+from .requantise import MAX_MULTIPLIER, MAX_SHIFT, Bounds, Requantise
 from .windows import window_positions
 
 __all__ = ["add", "add_factors", "average_factors", "average_pool", "max_pool", "window_counts"]
 
 Padding = Sequence[tuple[int, int]]
-Bounds = tuple[int | None, int | None]
 
 
 def _values(x: np.ndarray, kernel: Sequence[int], padding: Padding, stride: Sequence[int], dilation: Sequence[int],

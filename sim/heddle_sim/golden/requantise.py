@@ -8,7 +8,9 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from ..arguments import check_dtype, check_flag, check_mask
 
-__all__ = ["MAX_MULTIPLIER", "MAX_SHIFT", "OWN_SHIFTS", "Requantise"]
+__all__ = ["MAX_MULTIPLIER", "MAX_SHIFT", "OWN_SHIFTS", "Bounds", "Requantise"]
+
+Bounds = tuple[int | None, int | None]      # least and greatest result; None: that of the type
 
 MAX_MULTIPLIER = (1 << 31) - 1
 MAX_SHIFT = 62

@@ -252,7 +252,7 @@ class CompiledConvolutionKernel(CompiledProducts):
 
     def _begin_band(self) -> None:
         """Wait for the band; its place becomes the segment of ``mm``."""
-        text, pieces, shape = self.text, self._pieces_bytes(self.rows), self.problem.geometry
+        text, pieces = self.text, self._pieces_bytes(self.rows)
 
         def begin(parity: bool) -> None:
             place = self._place_of(parity)
@@ -262,7 +262,7 @@ class CompiledConvolutionKernel(CompiledProducts):
             else:
                 text(f"    barrier.wait b{_SLABS[parity]}")
             for part in range(self.parts):
-                source = str(place + part * shape.group_channels * (shape.group > 1))
+                source = str(place + part * self.part_step)
                 if self.group_step:
                     text(f"    uadd {{group_place}}, {{group_offset}}, {source}")
                     source = "{group_place}"
@@ -284,9 +284,9 @@ class CompiledConvolutionKernel(CompiledProducts):
         self.text(f"    segment.shared.b8.d1 ur{_BASES}, {{tile_bases}}",
                   f"    ld.b32 r{self.offsets[parity]}, ur{_BASES}:r{self.base_place}:0",
                   f"    uadd {{tile_bases}}, {{tile_bases}}, {4 * self.tile}")
-        columns = "tile_left"
         if not first and not self.band_pixels % self.tile and not self.pixels % self.tile:      # as many as of the tile before
             return
+        columns = "tile_left"
         if self.tile < self.cfg.threads:
             columns = "columns"
             self.text("    umov {columns}, {tile_left}", f"    usetp.gt up2, {{tile_left}}, {self.tile}",

@@ -93,7 +93,9 @@ def _split(cfg: Config, problem: CompiledConvolutionProblem) -> CompiledConvolut
         with suppress(UsageError, Unfit):
             if CompiledConvolutionKernel(cfg, candidate).by_word:
                 found.append(candidate)
-    return min(found, key=lambda candidate: expected_cycles(cfg, candidate), default=None)
+    if len(found) > 1:
+        return min(found, key=lambda candidate: expected_cycles(cfg, candidate))
+    return found[0] if found else None
 
 
 def runs_of(problem: CompiledConvolutionProblem) -> list[CompiledConvolutionProblem]:

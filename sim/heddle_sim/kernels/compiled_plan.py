@@ -188,10 +188,8 @@ class CompiledConvolutionPlan(Kernel):
     @classmethod
     def estimate(cls, cfg: Config, problem: CompiledConvolutionProblem) -> int:
         """Cycles of the cut whose program fits, by the cycle model."""
-        for kernel in cls.cuts(cfg, problem):
-            if sum(text.instructions for text in kernel.write()) <= cfg.instruction_words:
-                return int(CompiledCycles(kernel, kernel.rows, kernel.tile, gather_cycles(kernel)).total())
-        raise Unfit("instruction_words")
+        kernel = cls.fitting(cfg, problem)
+        return int(CompiledCycles(kernel, kernel.rows, kernel.tile, gather_cycles(kernel)).total())
 
     @property
     def resident(self) -> bool:
@@ -310,6 +308,12 @@ class CompiledConvolutionPlan(Kernel):
         """Bytes from the beginning of a plane of x to that of the first band, which may lie in front of it."""
         shape = self.problem.geometry
         return -shape.padding[0][0] * self.planes.row_bytes // BANK_BYTES * BANK_BYTES
+
+    @property
+    def part_step(self) -> int:
+        """Bytes from the channels of a part of a tile of filters to those of the next one: parts without groups have the same."""
+        shape = self.problem.geometry
+        return 0 if shape.group == 1 else shape.group_channels
 
     @property
     def group_step(self) -> int:

@@ -27,7 +27,7 @@ from .parts.sparse_schedule import Block
 from .parts.tiling import round_up
 from .problem import Elements, Problem
 
-__all__ = ["CHUNK_SLOTS", "SLOTS", "DepthwisePlan", "DepthwiseProblem", "Round", "filled_channels"]
+__all__ = ["CHUNK_SLOTS", "SLOTS", "DepthwisePlan", "DepthwiseProblem", "Round", "alike_weights", "filled_channels"]
 
 SLOTS, CHUNK_SLOTS = 4, 3           # of packages and of results; of chunks
 _CHUNKS, _CHUNK_ROWS = 16, 28       # of a round at most, where they have room; rows of one at least
@@ -68,9 +68,15 @@ class DepthwiseProblem(Problem):
         return shape.macs // (shape.images * shape.channels) * (shape.channels - self.filled)
 
 
+def alike_weights(w: np.ndarray) -> bool:
+    """Whether all weights of a filter are equal, of each of the filters (channels, …)."""
+    weights = w.reshape(len(w), -1)
+    return bool((weights == weights[:, :1]).all())
+
+
 def filled_channels(geometry: Geometry) -> Geometry:
     """Geometry of a depthwise convolution with channels up to the next multiple of 16; others are left as they are."""
-    if not geometry.group == geometry.channels == geometry.outputs:
+    if not geometry.depthwise:
         return geometry
     channels = round_up(geometry.channels, BANK_BYTES)
     return replace(geometry, channels=channels, outputs=channels, group=channels)
@@ -122,7 +128,7 @@ class DepthwisePlan(Kernel):
     def _check(cfg: Config, problem: DepthwiseProblem) -> None:
         shape, most = problem.geometry, most_weights(cfg) if cfg.sparse else 0
         rules = ((cfg.sparse, f"configuration {cfg.name} must have sparse ({lacking(cfg, 'sparse')})"),
-                 (shape.group == shape.channels == shape.outputs,
+                 (shape.depthwise,
                   f"group must be the {shape.channels} channels and {shape.outputs} outputs, not {shape.group},"),
                  (shape.channels % BANK_BYTES == 0, f"channels must be a multiple of {BANK_BYTES}, not {shape.channels},"),
                  (problem.alike or shape.positions <= most,
@@ -184,14 +190,6 @@ class DepthwisePlan(Kernel):
             if kernel.rows == 1:
                 return
             kernel = cls(cfg, problem, 2 * kernel.pieces)
-
-    @classmethod
-    def fitting(cls, cfg: Config, problem: DepthwiseProblem) -> Self:
-        """``planned``, with texts that are not assembled."""
-        for kernel in cls.cuts(cfg, problem):
-            if all(text.instructions <= cfg.instruction_words for text in kernel.write()):
-                return kernel
-        raise Unfit("instruction_words")
 
     @classmethod
     def estimate(cls, cfg: Config, problem: DepthwiseProblem) -> int:

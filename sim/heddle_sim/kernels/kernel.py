@@ -59,6 +59,14 @@ class Kernel(ABC):
             return kernel
         raise Unfit("instruction_words")
 
+    @classmethod
+    def fitting(cls, cfg: Config, problem: Any) -> Self:
+        """``planned`` for an estimate: the texts are counted, not assembled. Raises ``Unfit`` where no program fits."""
+        for kernel in cls.cuts(cfg, problem):
+            if all(text.instructions <= cfg.instruction_words for text in kernel.write()):
+                return kernel
+        raise Unfit("instruction_words")
+
     @cached_property
     def programs(self) -> list[Program]:
         """``Program``s that are launched one after the other. Raises ``Unfit`` where one is longer than the instruction memory."""

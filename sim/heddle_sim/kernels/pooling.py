@@ -19,7 +19,7 @@ from heddle.errors import UsageError
 
 from ..compiled.geometry import Geometry
 from ..golden.pooling import average_factors, window_counts
-from ..golden.requantise import MAX_MULTIPLIER, Requantise
+from ..golden.requantise import MAX_MULTIPLIER, Bounds, Requantise
 from .kernel import Kernel
 from .parts.fitting import Unfit, check_tensors
 from .parts.launch import Launch
@@ -56,7 +56,7 @@ class PoolProblem(Problem):
     include_pad: bool = False
     zero_point: int = 0
     requantise: Requantise | None = None
-    bounds: tuple[int | None, int | None] = (None, None)
+    bounds: Bounds = (None, None)
 
     def __post_init__(self) -> None:
         if self.kind == "average":

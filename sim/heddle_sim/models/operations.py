@@ -14,12 +14,11 @@ import numpy as np
 from heddle.errors import UsageError
 
 from ..device import Device, Stats
-from ..golden.requantise import Requantise
+from ..golden.requantise import Bounds, Requantise
 
 __all__ = ["AveragePool", "Convolution", "DeviceOperation", "FullyConnected", "MaximumPool", "Products", "Sum", "Window"]
 
 Pairs = tuple[tuple[int, int], ...]
-Bounds = tuple[int | None, int | None]
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..golden.requantise import Bounds
 from .errors import Refusal
 from .graph import Tensor
 
@@ -62,7 +63,7 @@ def constant(tensor: Tensor, what: str) -> np.ndarray:
     return tensor.data
 
 
-def narrowed(y: Integers, low: float | None, high: float | None) -> tuple[int | None, int | None]:
+def narrowed(y: Integers, low: float | None, high: float | None) -> Bounds:
     """Bounds of integers for real bounds; None where these do not bind."""
     limits = np.iinfo(y.dtype)
     bounds = [None if value is None else int(np.clip(np.rint(value / y.scale) + y.zero_point, limits.min, limits.max))
@@ -70,7 +71,7 @@ def narrowed(y: Integers, low: float | None, high: float | None) -> tuple[int | 
     return (None if bounds[0] == limits.min else bounds[0]), (None if bounds[1] == limits.max else bounds[1])
 
 
-def activation_bounds(y: Integers, name: str) -> tuple[int | None, int | None]:
+def activation_bounds(y: Integers, name: str) -> Bounds:
     """Bounds that an activation function puts on integers. Raises ``Refusal`` for a function that is no clamp."""
     reals: dict[str, tuple[float | None, float | None]] = {
         "NONE": (None, None), "RELU": (0.0, None), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0)}

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ..golden.requantise import MAX_MULTIPLIER, MAX_SHIFT, OWN_SHIFTS, Requantise
+from ..golden.requantise import MAX_MULTIPLIER, MAX_SHIFT, OWN_SHIFTS, Bounds, Requantise
 from ..kernels.parts.output_stage import MOST_BIAS
 from .errors import Refusal
 
@@ -22,7 +22,7 @@ def most_sum(w: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
     return np.minimum(bound if bias is None else bound + np.abs(bias.astype(np.float64)), 2.0 ** 31)
 
 
-def requantisation(factors: np.ndarray, zero_point: int, dtype: DTypeLike, bounds: tuple[int | None, int | None],
+def requantisation(factors: np.ndarray, zero_point: int, dtype: DTypeLike, bounds: Bounds,
                    sums: np.ndarray | float = 2.0 ** 31) -> Requantise:
     """``Requantise`` for results sum · factor + zero point.
 
@@ -56,7 +56,7 @@ def requantisation(factors: np.ndarray, zero_point: int, dtype: DTypeLike, bound
     return Requantise(int(multipliers[0]) if one else multipliers, shift, zero_point, *bounds, dtype=dtype)
 
 
-def with_own_shifts(factors: np.ndarray, zero_point: int, dtype: DTypeLike, bounds: tuple[int | None, int | None], sums: np.ndarray,
+def with_own_shifts(factors: np.ndarray, zero_point: int, dtype: DTypeLike, bounds: Bounds, sums: np.ndarray,
                     bias: np.ndarray, double_rounding: bool) -> tuple[np.ndarray, Requantise] | None:
     """Biases (int32) and ``Requantise`` of a convolution with a multiplier of 31 bits and a shift for each filter, as TFLite has them.
 
@@ -104,7 +104,7 @@ def mean_requantisation(factor: float, count: int, zero_point: int, dtype: DType
     if not (np.isfinite(factor) and factor > 0):
         return None
     (multiplier,), (shift,) = _multipliers(np.array([factor]))
-    places = min(count.bit_length() - 1, 32, 62 - int(shift))
-    if not OWN_SHIFTS[0] <= shift + places <= OWN_SHIFTS[1]:
+    places = min(count.bit_length() - 1, 32, MAX_SHIFT - int(shift))
+    if places < 0 or shift + places < OWN_SHIFTS[0]:
         return None
     return Requantise((int(multiplier) << places) // count, int(shift) + places, zero_point, dtype=dtype, double_rounding=True)

@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..device import Device, Stats
+from ..golden.requantise import Bounds
 from .errors import Refusal
 from .operations import DeviceOperation, Window
 from .quantised import Integers
@@ -76,7 +77,7 @@ class WideOutput:
         return np.clip(np.rint(y), self.low, self.high).astype(self.dtype)
 
 
-def wide_output(x: Integers, y: Integers, scales: np.ndarray, bias: np.ndarray | None, bounds: tuple[int | None, int | None]) -> WideOutput:
+def wide_output(x: Integers, y: Integers, scales: np.ndarray, bias: np.ndarray | None, bounds: Bounds) -> WideOutput:
     """Output stage for filters with ``scales``.
 
     ``bias``: of the filters, in units of the sums; ``bounds``: of the result, None where its type is the bound. Raises ``Refusal``.

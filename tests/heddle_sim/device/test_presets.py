@@ -14,7 +14,7 @@ from heddle_verif.differential.programs import compare_programs
 QUICK = ("tiny", "base", "small", "resident64", "recurrent64")      # the others take minutes to build
 MEMORY_BYTES = 1 << 20
 PROGRAMS = 20
-STATES = {"base": 5, "large": 10, "quad": 10}     # which one of so many programs stores the state; of several cores each runs some
+STATES = {"base": 5, "large": 10, "quad": 5}     # which one of so many programs stores the state; of several cores each runs some
 
 
 @pytest.fixture(scope="module", params=[pytest.param(name, marks=[] if name in QUICK else pytest.mark.nightly) for name in preset_names()])

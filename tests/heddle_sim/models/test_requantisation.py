@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from heddle_sim.models.requantisation import with_own_shifts
+from heddle_sim.models.requantisation import mean_requantisation, with_own_shifts
 
 NO_BOUNDS = (None, None)
 
@@ -32,3 +32,11 @@ def test_filters_without_weights():
     ([0.1, 0.001], [100, 1e8], [0, 0]), ([0.1, 1e-6], [100, 1e6], [0, 1 << 27])])
 def test_no_room(factors, sums, bias):
     assert spec_of(factors, sums, bias) is None
+
+
+def test_means():
+    """The multiplier is divided by the count as an integer; no room for factors from about 1/8 on, and for those that vanish."""
+    spec = mean_requantisation(0.75, 49, 3, np.int8)
+    assert (spec.multiplier, spec.shift, spec.double_rounding) == ((3 << 29 << 5) // 49, 36, True)
+    assert mean_requantisation(1.0, 7, 3, np.int8) is None and mean_requantisation(1.0, 8, 3, np.int8).shift == 33
+    assert mean_requantisation(2.0 ** -32, 64, 3, np.int8).shift == 62 and mean_requantisation(2.0 ** -33, 64, 3, np.int8) is None

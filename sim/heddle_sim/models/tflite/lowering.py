@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...golden.pooling import add_factors
-from ...golden.requantise import Requantise
+from ...golden.requantise import Bounds, Requantise
 from ..errors import Refusal
 from ..graph import Graph, Node, Tensor
 from ..layers import fully_connected, points_of, shifted
@@ -163,7 +163,7 @@ def _pool_window(node: Node, x: Integers) -> Window:
     return Window(strides, pairs_of(node.attributes, x.shape[1:3], kernel, strides), _LAYOUT, kernel)
 
 
-def _average_spec(x: Integers, y: Integers, bounds: tuple[int | None, int | None]) -> Requantise:
+def _average_spec(x: Integers, y: Integers, bounds: Bounds) -> Requantise:
     return requantisation(np.array([x.scale / y.scale]), y.zero_point, y.dtype, bounds, 255.0)
 
 
