@@ -4,6 +4,16 @@ Names are imported when they are first used, so that what does not need a device
 """
 
 import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:       # the same names as in the table, for type checkers and editors
+    from .device import Device, DeviceError, OutOfMemory, Stats
+    from .golden.requantise import Requantise
+    from .models import Model, ModelError, load_model
+    from .rnn.network import Network, Sequence
+    from .rnn.plan import plan
+    from .rnn.quantise import quantise_layer
+    from .tensor.tensor_map import TensorMap, TensorMapError
 
 _PLACES = {
     "Device": "device", "DeviceError": "device", "OutOfMemory": "device", "Stats": "device",
@@ -11,7 +21,8 @@ _PLACES = {
     "Network": "rnn.network", "Sequence": "rnn.network", "quantise_layer": "rnn.quantise", "plan": "rnn.plan",
     "Model": "models", "ModelError": "models", "load_model": "models",
 }
-__all__ = sorted(_PLACES)
+__all__ = ["Device", "DeviceError", "Model", "ModelError", "Network", "OutOfMemory", "Requantise", "Sequence", "Stats", "TensorMap",
+           "TensorMapError", "load_model", "plan", "quantise_layer"]
 
 
 def __getattr__(name: str) -> object:

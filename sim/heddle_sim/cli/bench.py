@@ -134,7 +134,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                           "otherwise")
     simspeed.add_argument("--seed", type=seed, default=0, help="of the operands (default 0)")
     for parser in (gemm, merge, gather, copy, conv, pool, sparse, sampled, balance, rnn, transpose, elaborate, simspeed):
-        add_config(parser)
+        add_config(parser, *[None, "base"] * (parser is rnn))
         add_json(parser)
 
 

@@ -68,6 +68,8 @@ def run_rnn(options: argparse.Namespace, cfg: Config) -> None:
     """Print the rows that the options ask for."""
     _check(options)
     if options.suite == "skipping":
+        if options.config is not None:
+            raise UsageError("--config must not be given with --suite skipping, whose engine has 8 multipliers")
         print_skipping(options, *suite_rows(options.seed))
     elif options.suite == "deepbench":
         _deepbench(options, cfg)

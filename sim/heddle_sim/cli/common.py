@@ -141,8 +141,8 @@ def add_device(parser: argparse.ArgumentParser) -> None:
 
 
 def configuration(options: argparse.Namespace) -> Config:
-    """The configuration that ``--config`` names."""
-    return load_config(options.config)
+    """The configuration that ``--config`` names, or ``base``."""
+    return load_config(options.config or "base")
 
 
 def variant_name(cfg: Config, base: Config) -> str:

@@ -96,6 +96,8 @@ def _run(arguments: list[str]) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader of a pipe has left
         return DONE
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
+        return _say(options, error, WRONG_USE)
     except (OSError, ImportError) as error:
         return _say(options, error, FAILED)
     except MemoryError as error:

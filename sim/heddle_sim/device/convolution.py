@@ -31,7 +31,7 @@ from .gathered_convolution import gathered_convolution
 from .host import Host, Pads
 from .image_arguments import axis_pairs, check_zero_point, is_integer, per_axis, several
 from .memory import Placement
-from .products import check_columns
+from .products import bias_of, check_requantise
 
 if TYPE_CHECKING:
     from .stats import Stats
@@ -102,14 +102,15 @@ def _without_zero_point(w: np.ndarray, zero_point: Any) -> np.ndarray:
 
 
 def convolve(device: Host, x: ArrayLike | DeviceArray, w: ArrayLike, *, strides: int | Sequence[int], pads: Pads,
-             dilations: int | Sequence[int], group: int, layout: str, method: str, bias: np.ndarray | None, x_zero_point: int,
+             dilations: int | Sequence[int], group: int, layout: str, method: str, bias: ArrayLike | None, x_zero_point: int,
              w_zero_point: int | Sequence[int], requantise: Requantise | None, keep: bool) -> tuple[np.ndarray | DeviceArray, Stats]:
     """``(y, stats)`` of ``Device.conv``."""
     there, keep = x if isinstance(x, DeviceArray) else None, check_flag("keep", keep)
     x, w = integer_array("x", x if there is None else there.like()), integer_array("w", w)
     _check(x, w, group, method)
     x, w = _of_one_size(x, w)
-    check_columns(len(w), bias, requantise, own_shifts=True)
+    bias = bias_of(len(w), bias)
+    check_requantise(len(w), requantise, own_shifts=True)
     if x.dtype.itemsize == 2:
         _check_wide(method, (bias, requantise), (x_zero_point, w_zero_point))
         method = "im2col"

@@ -37,7 +37,7 @@ from .memory import GlobalMemory, Placement
 from .networks import RecurrentAccess
 from .observers import report_run
 from .pooling import average, global_average, max_pool
-from .products import check_columns, check_elements, columns_of
+from .products import bias_of, check_elements, check_requantise, columns_of
 from .recording import active_recorder
 from .results import LayerResult, MatrixResult
 from .sparse_access import SparseAccess
@@ -264,7 +264,7 @@ class Device(TensorAccess, RecurrentAccess, SparseAccess):
             stats = execute(self, kernel, operands)
             return MatrixResult(self.memory.matrix(operands.c, shape, np.int32).copy(), stats)
 
-    def linear(self, x: ArrayLike, w: ArrayLike, bias: np.ndarray | None = None, requantise: Requantise | None = None,
+    def linear(self, x: ArrayLike, w: ArrayLike, bias: ArrayLike | None = None, requantise: Requantise | None = None,
                transpose: bool = False) -> LayerResult:
         """One layer of a network on the device: x W + bias, requantised to 8 bits where asked for [S0.17].
 
@@ -272,8 +272,8 @@ class Device(TensorAccess, RecurrentAccess, SparseAccess):
         ----------
         x, w : numpy.ndarray
             ``int8`` or ``uint8``, shapes (M, K) and (K, N); with ``transpose`` w is (N, K).
-        bias : numpy.ndarray, optional
-            ``int32`` of shape (N,), added to the sums modulo 2**32.
+        bias : array of integers, optional
+            Of 32 bits and shape (N,), added to the sums modulo 2**32.
         requantise : Requantise, optional
             What becomes of the sums; without it they are the result.
 
@@ -285,7 +285,8 @@ class Device(TensorAccess, RecurrentAccess, SparseAccess):
             if array.dtype.itemsize != 1:
                 raise UsageTypeError(f"{name} must have dtype int8 or uint8, not {array.dtype}")
         w = columns_of(x, w, transpose, ("x", "w"))
-        check_columns(len(w), bias, requantise)
+        bias = bias_of(len(w), bias)
+        check_requantise(len(w), requantise)
         if len(x) <= CHAINED_ROWS and requantise is not None and self.cfg.output_stage and self.cfg.cores == 1:
             with suppress(ConfigError):         # what the kernel for few rows does not hold
                 return linear_chain(self, x, [(w, bias, requantise)], True)
@@ -316,7 +317,7 @@ class Device(TensorAccess, RecurrentAccess, SparseAccess):
         """
         return linear_chain(self, x, layers, check_flag("transpose", transpose))
 
-    def conv(self, x: ArrayLike, w: ArrayLike, bias: np.ndarray | None = None, *, strides: int | Sequence[int] = 1, pads: Pads = 0,
+    def conv(self, x: ArrayLike, w: ArrayLike, bias: ArrayLike | None = None, *, strides: int | Sequence[int] = 1, pads: Pads = 0,
              dilations: int | Sequence[int] = 1, group: int = 1, layout: str = "NCHW", method: str = "auto", x_zero_point: int = 0,
              w_zero_point: int | Sequence[int] = 0, requantise: Requantise | None = None, keep: bool = False) -> LayerResult:
         """Convolution of 8- or 16-bit integers, exact in 32 bits (sums wrap modulo 2**32) [S1.16, S2].
@@ -327,8 +328,8 @@ class Device(TensorAccess, RecurrentAccess, SparseAccess):
             ``int8``, ``uint8``, ``int16`` or ``uint16``: images of ``layout``, with one to three spatial axes.
         w : numpy.ndarray
             Of 8 or 16 bits, shape (K, C / group, [T, [R,]] S): filters. Where only one of x and w has 16 bits the other is widened.
-        bias : numpy.ndarray, optional
-            ``int32`` of shape (K,), added to the sums modulo 2**32.
+        bias : array of integers, optional
+            Of 32 bits and shape (K,), added to the sums modulo 2**32.
         strides, dilations : int or tuple
             For all spatial axes, or for each of them; strides up to 8 with im2col.
         pads : int or tuple

@@ -18,14 +18,14 @@ from .device_array import place_constant
 from .execution import execute
 from .host import Host
 from .memory import Placement
-from .products import check_columns, columns_of
+from .products import bias_of, check_requantise, columns_of
 from .results import LayerResult
 
 __all__ = ["CHAINED_ROWS", "Layer", "linear_chain"]
 
 CHAINED_ROWS = 8        # up to which a layer alone is faster so than in other ways
 
-Layer = tuple[ArrayLike, np.ndarray | None, Requantise]
+Layer = tuple[ArrayLike, ArrayLike | None, Requantise]
 
 
 def linear_chain(device: Host, x: ArrayLike, layers: Sequence[Layer], transpose: bool) -> LayerResult:
@@ -41,7 +41,8 @@ def linear_chain(device: Host, x: ArrayLike, layers: Sequence[Layer], transpose:
         w = columns_of(inputs, w, transpose, (f"inputs of layer {number}", f"w of layer {number}"))
         if requantise is None:
             raise UsageTypeError(f"requantise of layer {number} must be a Requantise, not None")
-        check_columns(len(w), bias, requantise)
+        bias = bias_of(len(w), bias)
+        check_requantise(len(w), requantise)
         shapes.append(ChainLayer(w.shape[1], len(w), Elements.of(inputs, w), requantise))
         operands.append((w, bias))
         inputs = np.broadcast_to(np.zeros((), requantise.dtype), (len(x), len(w)))

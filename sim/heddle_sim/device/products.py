@@ -3,13 +3,14 @@
 import numpy as np
 from heddle.config import Config
 from heddle.errors import UsageError, UsageTypeError
+from numpy.typing import ArrayLike
 
 from ..arguments import check_mask
 from ..golden.requantise import Requantise
 from ..isa.features import lacking
 from ..kernels.parts.requantisation import check_one_shift
 
-__all__ = ["check_columns", "check_elements", "columns_of"]
+__all__ = ["bias_of", "check_elements", "check_requantise", "columns_of"]
 
 
 def check_elements(cfg: Config, a: np.ndarray, b: np.ndarray, b_layout: str) -> None:
@@ -32,14 +33,27 @@ def columns_of(a: np.ndarray, b: np.ndarray, transpose: bool, names: tuple[str, 
     return columns
 
 
-def check_columns(n: int, bias: np.ndarray | None, requantise: Requantise | None, *, own_shifts: bool = False) -> None:
-    """Raises where the operands of a layer that belong to its ``n`` columns are none; ``own_shifts``: columns may have theirs."""
-    if bias is not None:
-        check_mask("bias", bias)
-        if not isinstance(bias, np.ndarray) or bias.dtype != np.int32:
-            raise UsageTypeError(f"bias must be an int32 array, not {getattr(bias, 'dtype', type(bias).__name__)}")
-        if bias.shape != (n,):
-            raise UsageError(f"bias must have shape ({n},), not {bias.shape}")
+def bias_of(n: int, bias: ArrayLike | None) -> np.ndarray | None:
+    """The biases of ``n`` columns as ``int32``. Raises where they are not ``n`` integers of 32 bits."""
+    if bias is None:
+        return None
+    check_mask("bias", bias)
+    try:
+        array = np.asarray(bias)
+    except ValueError:
+        raise UsageError("bias must have a number for each column") from None
+    if array.dtype.kind not in "iu":
+        raise UsageTypeError(f"bias must have integers of 32 bits, not {array.dtype if array.ndim else type(bias).__name__}")
+    if array.shape != (n,):
+        raise UsageError(f"bias must have shape ({n},), not {array.shape}")
+    limits = np.iinfo(np.int32)
+    if array.min() < limits.min or array.max() > limits.max:
+        raise UsageError(f"bias must have integers of 32 bits, not {array.min()} to {array.max()}")
+    return array.astype(np.int32)
+
+
+def check_requantise(n: int, requantise: Requantise | None, *, own_shifts: bool = False) -> None:
+    """Raises where this is no requantisation of ``n`` columns; ``own_shifts``: columns may have theirs."""
     if requantise is not None:
         if not isinstance(requantise, Requantise):
             raise UsageTypeError(f"requantise must be a Requantise, not {type(requantise).__name__}")

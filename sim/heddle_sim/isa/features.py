@@ -11,9 +11,10 @@ from heddle.isa.error_codes import ErrorCode
 from .checking import find_violation
 from .fields import FIELDS, opcode_of
 
-__all__ = ["BOOLEANS", "lacking", "presets_with", "unsupported_message"]
+__all__ = ["BOOLEANS", "NUMBERS", "lacking", "presets_with", "unsupported_message"]
 
 BOOLEANS = tuple(field.name for field in dataclasses.fields(Config) if field.type is bool)
+NUMBERS = ("compiled_offsets",)     # integers that are 0 where there is no such feature
 # Of what a descriptor or the format of a reduction asks for, which the instruction does not show.
 _OF_TENSORS = ("tensor_im2col", "tensor_interleave", "tensor_strides", "tensor_nan", "tensor_floats", "copy_swizzles")
 _COPIES = (Opcode.COPY_BLOCK, Opcode.COPY_ROWS, Opcode.COPY_TENSOR, Opcode.PREFETCH_TENSOR)
@@ -25,19 +26,19 @@ _NEEDED = {"reduction_floats": "reductions", "rnn_differences": "rnn", "sparse":
 
 @cache
 def presets_with(parameter: str) -> list[str]:
-    """Names of the presets in which a boolean parameter has an effect."""
+    """Names of the presets in which a parameter that is true, or above 0, has an effect."""
     presets = [load_config(name) for name in preset_names()]
     return [cfg.name for cfg in presets if getattr(cfg, parameter) and getattr(cfg, _NEEDED.get(parameter, parameter))]
 
 
 def lacking(cfg: Config, parameter: str) -> str:
-    """``<parameter> is false; true in <presets>``, for the end of a message about a ``Config``."""
-    presets = presets_with(parameter)
-    return f"{parameter} is false; true in {', '.join(presets)}" if presets else f"{parameter} is false; so it is in all presets"
+    """``<parameter> is false; true in <presets>``, of a number 0 and above 0, for the end of a message about a ``Config``."""
+    presets, (without, having) = presets_with(parameter), ("0", "above 0") if parameter in NUMBERS else ("false", "true")
+    return f"{parameter} is {without}; " + (f"{having} in {', '.join(presets)}" if presets else "so it is in all presets")
 
 
 class _With:
-    """A configuration with a boolean parameter, unchecked: others may be missing that it needs."""
+    """A configuration with a parameter that is true, unchecked: others may be missing that it needs."""
 
     def __init__(self, cfg: Config, parameter: str) -> None:
         self._cfg, self._parameter = cfg, parameter
@@ -47,8 +48,8 @@ class _With:
 
 
 def _candidates(word: int, cfg: Config) -> list[str]:
-    """Parameters that are false, one of which the instruction needs."""
-    violation, false = find_violation(word, cfg), [name for name in BOOLEANS if not getattr(cfg, name)]
+    """Parameters that are false or 0, one of which the instruction needs."""
+    violation, false = find_violation(word, cfg), [name for name in (*BOOLEANS, *NUMBERS) if not getattr(cfg, name)]
     if violation and violation.code is ErrorCode.UNSUPPORTED:
         return [name for name in false if (find := find_violation(word, cast(Config, _With(cfg, name)))) is None
                 or find.code is not violation.code or find.field != violation.field]
@@ -69,7 +70,8 @@ def unsupported_message(word: int, cfg: Config) -> str | None:
     names = _candidates(word, cfg)
     if names:
         which = " or ".join(names) if len(names) > 1 else names[0]
-        return f"{which} must be true for this instruction ({'; '.join(lacking(cfg, name) for name in names)})"
+        least = "above 0" if set(names) <= set(NUMBERS) else "true"
+        return f"{which} must be {least} for this instruction ({'; '.join(lacking(cfg, name) for name in names)})"
     violation = find_violation(word, cfg)
     if violation and violation.code is ErrorCode.UNSUPPORTED:
         return f"{violation.field} must be {violation.rule}, not {violation.operand:#x}"

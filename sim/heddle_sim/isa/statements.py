@@ -28,6 +28,8 @@ for _row in INSTRUCTIONS:
 class AssemblyError(HeddleError, ValueError):
     """The text breaks a rule: ``line N: <what> must be <rule>, not <value>``."""
 
+    wrong_use = True
+
     def __init__(self, line: int, message: str) -> None:
         super().__init__(f"line {line}: {message}")
         self.line = line

@@ -18,6 +18,7 @@ from ..compiled.hardware import base_words, check_masks, entry_words
 from ..compiled.layout import ImageLayout, ImageStrides
 from ..compiled.representation import Representation, compile_convolution
 from ..golden.requantise import Requantise
+from ..isa.features import lacking
 from .compiled_cycles import CompiledCycles, gather_cycles
 from .kernel import Kernel
 from .parts.fitting import Region, Unfit, check_regions, check_tensors
@@ -219,7 +220,8 @@ class CompiledConvolutionPlan(Kernel):
     @staticmethod
     def _check_features(cfg: Config) -> None:
         if not cfg.compiled_offsets:
-            raise UsageError(f"configuration {cfg.name} must have compiled_offsets for method \"compiled\", not 0")
+            raise UsageError(f"configuration {cfg.name} must have compiled_offsets for method \"compiled\" "
+                             f"({lacking(cfg, 'compiled_offsets')})")
         check_tensors(cfg, "method \"compiled\"")
 
     def _check_streamed(self, elements: int, kept: int) -> None:

@@ -100,6 +100,7 @@ def test_elements_that_are_left_out(options, capsys):
     (["--weights", "x"], "--weights must not be given without --suite rnnoise"),
     (["--suite", "deepbench", "--hidden", "8"], "--hidden must not be given with --suite deepbench"),
     (["--suite", "skipping", "--threshold", "1"], "--threshold must not be given with --suite skipping"),
+    (["--suite", "skipping"], "--config must not be given with --suite skipping, whose engine has 8 multipliers"),
     (["--steps", "4", "--skip-zeros"], "--steps must not be given with --skip-zeros or --threshold"),
     (["--suite", "deepbench", "--steps", "4"], "--steps must not be given with --suite deepbench"),
     (["--steps", "4", "--hidden", "64", "--threads", "1"],

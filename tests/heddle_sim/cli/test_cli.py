@@ -59,16 +59,16 @@ def test_wrong_use_is_2_and_one_line(capsys, arguments, says):
         ("nop\nmov r0, ur64\n", "line 2: "),
     ],
 )
-def test_bad_programs_are_1_and_name_the_line(capsys, tmp_path, text, says):
+def test_bad_programs_are_2_and_name_the_line(capsys, tmp_path, text, says):
     source = tmp_path / "bad.s"
     source.write_text(text)
     code, out, err = call(capsys, "asm", str(source))
-    assert code == 1 and not out and err.count("\n") == 1 and says in err
+    assert code == 2 and not out and err.count("\n") == 1 and says in err
 
 
-def test_missing_files_are_1(capsys, tmp_path):
+def test_missing_files_are_2(capsys, tmp_path):
     code, out, err = call(capsys, "asm", str(tmp_path / "none.s"))
-    assert code == 1 and not out and err.count("\n") == 1 and "none.s" in err
+    assert code == 2 and not out and err.count("\n") == 1 and "none.s" in err
 
 
 @pytest.mark.parametrize("suffix", [".bin", ".hex"])

@@ -87,7 +87,7 @@ def test_several_inputs_are_named(capsys, tmp_path):
 
 
 @pytest.mark.parametrize("name, content, code, says", [
-    ("missing.tflite", None, 1, "missing.tflite"),
+    ("missing.tflite", None, 2, "missing.tflite"),
     ("network.bin", b"", 2, "path must end in .tflite or .onnx, not 'network.bin'"),
     ("empty.tflite", b"", 2, "must be a TFLite file with TFL3 at byte 4, not b''"),
     ("text.tflite", b"0123TFL3 and then some text that is no table at all", 2, "must be a whole TFLite file, not one that ends or points"),

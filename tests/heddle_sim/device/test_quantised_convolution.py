@@ -271,7 +271,7 @@ HALF, TWICE = Requantise(1 << 30, 40), Requantise(1 << 30, 40, double_rounding=T
 REFUSED = [
     ({"bias": np.zeros(4, np.int32), "method": "im2col"}, 'method must be "compiled" or "depthwise" with bias, zero points or requantise'),
     ({"bias": np.zeros(3, np.int32)}, r"bias must have shape \(4,\), not \(3,\)"),
-    ({"bias": np.zeros(4)}, "bias must be an int32 array, not float64"),
+    ({"bias": np.zeros(4)}, "bias must have integers of 32 bits, not float64"),
     ({"x_zero_point": 128}, "x_zero_point must be from -128 to 127 as int8, not 128"),
     ({"x_zero_point": 1.5}, "x_zero_point must be an integer, not 1.5"),
     ({"w_zero_point": [1, 2]}, r"w_zero_point must be an integer, or 4 of them, not \[1, 2\]"),

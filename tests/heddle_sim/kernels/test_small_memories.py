@@ -10,6 +10,7 @@ from heddle.isa.error_codes import ErrorCode
 from heddle_sim import Device, Requantise
 from heddle_sim.device.errors import DeviceError
 from heddle_sim.golden.convolution import convolution
+from heddle_sim.isa.features import NUMBERS
 from heddle_sim.kernels.gather import GatherProblem
 from heddle_sim.kernels.parts.convolution_shape import ConvolutionShape
 from heddle_sim.kernels.parts.fitting import Region, check_factors, check_regions
@@ -163,10 +164,13 @@ def test_overlapping_areas_and_missing_registers_are_seen():
     ("copy_swizzles", "copy_block.shared.global.128B ur0, ur1, 1", r"copy_swizzles must be true .*base"),
     ("copy_swizzles", "segment.shared.b8.d1.128B ur1, 0", r"copy_swizzles must be true .*base"),
     ("tensors", "segment.shared.b8.d1.32B ur1, 0", r"tensors must be true .*base"),
+    ("compiled_offsets", "mm8.ow.sa.sb r0, ur0:rf256:0, r256", r"must be above 0 .*compiled_offsets is 0; above 0 in .*base"),
+    ("compiled_offsets", "offsets.k1 0, ur0:rf256:0", r"compiled_offsets must be above 0 .*base"),
     ("multicast", "copy_block.shared.global.multicast ur0, ur1, 1, ur2, b0", r"multicast must be true"),
 ])
 def test_a_feature_that_is_missing_is_named_with_the_presets_that_have_it(lacks, text, message):
-    cfg = load_config("base").replace(name="lacking", **{"sparse": False, lacks: False})
+    cfg = load_config("base").replace(name="lacking", **{
+        "sparse": False, "gather_offsets": False, lacks: 0 if lacks in NUMBERS else False})
     with Device(cfg, "golden", memory_bytes=1 << 16) as device, pytest.raises(DeviceError, match=message) as raised:
         device.run(f"segment.shared.b8.d1 ur0, 0\n{text}\nhalt")
     assert raised.value.code is ErrorCode.UNSUPPORTED
