@@ -15,7 +15,7 @@ $(DOCS): $(READY); @scripts/setup.sh docs
 lint: $(READY); @scripts/lint.sh
 smoke: $(READY); @.venv/bin/python -m pytest -n 2 -m "smoke and not nightly" --durations=10 --durations-min=8 tests
 test: $(DEMO) lint; @HEDDLE_COVERAGE_RUN=test .venv/bin/python -m pytest -n 2 -m "not nightly" --durations=40 --durations-min=8 tests
-nightly: $(DEMO) $(DOCS); @HEDDLE_COVERAGE_RUN=nightly .venv/bin/python -m pytest -n 2 --dist loadfile -m "nightly and not soak" --durations=400 --durations-min=5 tests
+nightly: $(DEMO) $(DOCS); @HEDDLE_COVERAGE_RUN=nightly .venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "nightly and not soak" --durations=400 --durations-min=5 tests
 soak: $(READY) $(DOCS); @.venv/bin/python -m heddle_verif.soak --hours $(HOURS) --seed $(SEED)
 formal: $(READY); @scripts/formal.sh
 mutate: $(READY); @.venv/bin/python -m heddle_verif.mutation.mutate

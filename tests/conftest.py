@@ -7,6 +7,11 @@ from heddle_sim.toolchain.cocotb_runner import SIMULATORS
 from heddle_verif.coverage.plugin import SessionCoverage
 
 UNITS = Path(__file__).with_name("heddle")      # their benches: Icarus in make test, Verilator at night
+# Files that take minutes at night come first, so that no process has one alone at the end.
+LONG = (
+    "test_unit_variants.py", "test_presets.py", "test_formal.py", "test_tutorials.py", "test_random_configurations.py", "test_thread.py",
+    "test_matrix.py", "test_networks.py", "test_emit.py", "test_random_programs.py", "test_sparse_engine.py", "test_engine.py",
+    "test_tmau.py", "test_tensor_units.py", "test_front_end.py", "test_top.py", "test_timing.py", "test_memory.py")
 FIXED_SEED = 20240229       # of every bench, unless --seed or COCOTB_RANDOM_SEED says otherwise
 
 
@@ -25,7 +30,7 @@ def pytest_generate_tests(metafunc):
 
 
 @pytest.hookimpl(tryfirst=True)     # before tests are chosen by their marks
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     for item in items:
         simulator = item.callspec.params.get("simulator") if hasattr(item, "callspec") else None
         variant = item.get_closest_marker("variant")
@@ -34,6 +39,8 @@ def pytest_collection_modifyitems(items):
         of_unit = item.path.is_relative_to(UNITS)
         if variant or item.get_closest_marker("soak") or (simulator == "verilator" and of_unit):
             item.add_marker("nightly")      # what leaves nightly tests out leaves them out too
+    if config.getoption("dist", None) == "loadfile":        # a file stays with one process
+        items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
 
 
 @pytest.fixture

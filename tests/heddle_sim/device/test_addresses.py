@@ -23,14 +23,14 @@ MEMORY_BYTES, DESCRIPTOR, TIMEOUT_CYCLES = 1 << 16, 1 << 15, 60_000
 SPACE = 1 << CFG.axi_address_bits
 ROWS = TensorFields(address=4096, sizes=(32, 2), strides=(64,), box=(32, 2), element_strides=(1, 1))
 HERE = TensorRequest(coordinates=(0, 0), descriptor=DESCRIPTOR)
-FILL = assemble(f"copy_block.shared.global ur0, ur0, {CFG.shared_bytes // 16}\nwait.copy\nhalt", CFG)
 
 
-@pytest.fixture(scope="module")
-def devices():
+@pytest.fixture(scope="module", params=["tiny", pytest.param("base", marks=pytest.mark.nightly)])
+def devices(request):
     """Hardware and functional simulator."""
-    with (Device(CFG, "verilator", memory_bytes=MEMORY_BYTES, timeout_cycles=TIMEOUT_CYCLES) as hardware,
-          Device(CFG, "golden", memory_bytes=MEMORY_BYTES, timeout_cycles=TIMEOUT_CYCLES) as golden):
+    cfg = load_config(request.param)
+    with (Device(cfg, "verilator", memory_bytes=MEMORY_BYTES, timeout_cycles=TIMEOUT_CYCLES) as hardware,
+          Device(cfg, "golden", memory_bytes=MEMORY_BYTES, timeout_cycles=TIMEOUT_CYCLES) as golden):
         yield hardware, golden
 
 
@@ -41,11 +41,13 @@ def errors(devices, program, uniform=None, under_way=False):
     leaves it.
     """
     found, memory = [], np.random.default_rng(1).integers(0, 256, MEMORY_BYTES, np.uint8)
+    cfg = devices[0].cfg
+    fill = assemble(f"copy_block.shared.global ur0, ur0, {min(cfg.shared_bytes, MEMORY_BYTES) // 16}\nwait.copy\nhalt", cfg)
     kept = bytes(devices[1].memory.bytes[DESCRIPTOR:DESCRIPTOR + 128])
     memory[DESCRIPTOR:DESCRIPTOR + 128] = np.frombuffer(kept, np.uint8)
     for device in devices:
         device.memory.bytes[:] = memory
-        device.run(FILL, {0: 0})        # shared memory too is the same on both: a copy that an error cut short leaves it different
+        device.run(fill, {0: 0})        # shared memory too is the same on both: a copy that an error cut short leaves it different
         try:
             device.run(program, uniform)
             found.append(None)
@@ -61,7 +63,7 @@ def of_tensor(devices, fields, request, code, value=None, dimension=0):
     """A request has this error (None: it has none) on both, and then nothing is moved."""
     for device in devices:
         device.write(DESCRIPTOR, np.frombuffer(fields.encode(), np.uint8))
-    launch, = plan(CFG, TensorCopy(request, TensorFields.decode(fields.encode()).bytes)).launches()
+    launch, = plan(devices[0].cfg, TensorCopy(request, TensorFields.decode(fields.encode()).bytes)).launches()
     found, memory = errors(devices, launch.program, launch.uniform)
     assert found == (code and (code, value, dimension)), found
     if code:
@@ -142,7 +144,7 @@ def test_rows_do_not_wrap(devices, store, destination, source, operand):
     else:
         spaces = "shared.global"
     uniform = dict(enumerate([*destination, *source, 1, 5]))
-    found, _ = errors(devices, assemble(f"copy_rows.{spaces} ur0, ur2, ur4\nwait.copy\nhalt", CFG), uniform, under_way=True)
+    found, _ = errors(devices, assemble(f"copy_rows.{spaces} ur0, ur2, ur4\nwait.copy\nhalt", devices[0].cfg), uniform, under_way=True)
     assert found == (ErrorCode.OUT_OF_RANGE, operand, 0)
 
 
@@ -168,10 +170,12 @@ def test_four_billion_rows_end():
 @pytest.mark.parametrize("blocks", [(SPACE >> 4) - 1, SPACE >> 4])
 def test_a_prefetch_of_all_memory_ends(devices, blocks):
     """No more than the second level holds is asked for."""
-    found, _ = errors(devices, assemble("prefetch_block ur0, ur1\nwait.copy\nhalt", CFG), {0: 0, 1: blocks})
+    cfg = devices[0].cfg
+    program = assemble("prefetch_block ur0, ur1\nwait.copy\nhalt", cfg)
+    found, _ = errors(devices, program, {0: 0, 1: blocks})
     assert found is None
-    stats = devices[0].run(assemble("prefetch_block ur0, ur1\nwait.copy\nhalt", CFG), {0: 0, 1: blocks})
-    assert stats.counters["level2_misses"] == (CFG.l2_kib << 10) // 128
+    stats = devices[0].run(program, {0: 0, 1: blocks})
+    assert stats.counters["level2_misses"] == (cfg.l2_kib << 10) // 128
 
 
 def test_a_prefetch_of_a_huge_box_ends(devices):
@@ -179,7 +183,7 @@ def test_a_prefetch_of_a_huge_box_ends(devices):
     fields = TensorFields(sizes=(256,) * 5, strides=(0,) * 4, box=(256,) * 5, element_strides=(1,) * 5)
     for device in devices:
         device.write(DESCRIPTOR, np.frombuffer(fields.encode(), np.uint8))
-    program = assemble("invalidate_descriptor ur0\nprefetch_tensor.tile.5d ur0, ur1\nwait.copy\nhalt", CFG)
+    program = assemble("invalidate_descriptor ur0\nprefetch_tensor.tile.5d ur0, ur1\nwait.copy\nhalt", devices[0].cfg)
     found, _ = errors(devices, program, {0: DESCRIPTOR, 1: 0, 2: 0, 3: 0, 4: 0, 5: 0})
     assert found is None
 

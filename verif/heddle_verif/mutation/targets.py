@@ -109,6 +109,9 @@ UNITS |= {
     "beat_writer_base": _variant(UNITS["beat_writer"], BASE, lambda: BeatWriter(BASE)),
     "beat_reader_base": _variant(UNITS["beat_reader"], BASE, lambda: BeatReader(BASE)),
     "issue_base": _variant(UNITS["issue"], BASE, lambda: FrontEnd(BASE)),
+    "issue_queue_base": _variant(UNITS["issue_queue"], BASE, lambda: FrontEnd(BASE)),
+    "operands_base": _variant(UNITS["operands"], BASE, lambda: FrontEnd(BASE)),
+    "output_writer_base": _variant(UNITS["output_writer"], BASE, lambda: OutputWriter(BASE)),
     "global_access_base": _variant(UNITS["global_access"], BASE, lambda: ThreadUnit(BASE)),
 }
 
