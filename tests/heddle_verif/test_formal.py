@@ -12,7 +12,8 @@ from heddle_verif.formal.prove import ProofFailure, run_proof
 from heddle_verif.formal.strength import mutants, still_proved
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.nightly] * proof.nightly) for name, proof in PROOFS.items()])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.nightly] * proof.nightly + [pytest.mark.soak] * proof.soak)
+                                  for name, proof in PROOFS.items()])
 def test_proof(name):
     assert run_proof(PROOFS[name])["bounded"] >= 0
 
@@ -24,7 +25,7 @@ def test_the_page_lists_every_proof():
     listed = {name: [bound.strip() for bound in row[2:]] for row in rows for name in re.findall(r"`(\w+)`", row[0])}
     assert listed == {name: [str(proof.bounded), str(proof.cover)] for name, proof in PROOFS.items()}
     bounded = [name for name, proof in PROOFS.items() if proof.unbounded == "no"]
-    assert bounded == ["tensor_range"] and "but for `tensor_range`, which holds for 7 cycles" in page
+    assert bounded == ["local_dma_shared", "tensor_range"] and "but for `tensor_range` and `local_dma_shared`, which hold for" in page
 
 
 def test_requests_wrap_without_the_check():

@@ -254,7 +254,8 @@ class InstructionChecks(Component):
 
     def _rule_plain_copy(self, field):
         fields = field.copy
-        reduces = (fields.destination == Space.GLOBAL) & _defined(fields.reduction, Reduction) if self.cfg.reductions else Const(0)
+        loads = (fields.destination == Space.SHARED) & (fields.source == Space.GLOBAL)
+        reduces = ~loads & _defined(fields.reduction, Reduction) if self.cfg.reductions else Const(0)
         return self._swizzle(fields.swizzle) & ((fields.reduction == Reduction.NONE) | reduces)
 
     def _rule_multicast(self, field):

@@ -259,8 +259,8 @@ INSTRUCTIONS = (
                 (Operand("uniform", "dst"), Operand("uniform", "a"), Operand("uniform_source"), _MASK,
                  Operand("barrier", "modifiers.copy.barrier", optional=True)),
                 "Copy b blocks of 16 bytes from address a to address dst (.destination.source spaces); the bytes are counted "
-                "at the barrier. Into global memory with a reduction, and the format behind it, where the configuration has reductions; "
-                "within a memory where it has copy_within [S1.12]. With .multicast to the "
+                "at the barrier. Into global memory, and of integers within shared memory, with a reduction, and the format behind it, "
+                "where the configuration has reductions; within a memory where it has copy_within [S1.12]. With .multicast to the "
                 "shared memories of all cores in the mask [S1.10].", modifiers="block"),
     Instruction("copy_rows", Opcode.COPY_ROWS, Unit.COPY,
                 (Operand("uniform", "dst"), Operand("uniform", "a"), Operand("uniform", "b"),

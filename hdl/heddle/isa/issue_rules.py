@@ -49,7 +49,7 @@ RULES = {
     "offset_memory": "of a configuration that has compiled_offsets",
     "offset_words": "the words of all k-slices exist in the compiled-offset memory",
     "plain_copy": "copy.swizzle is NONE, or the configuration has copy_swizzles and it is B128, any with tensors; copy.reduction is NONE, "
-                  "or the configuration has reductions, it is defined and copy.destination GLOBAL",
+                  "or the configuration has reductions, it is defined, and copy.destination is GLOBAL or copy.source SHARED",
     "multicast": "copy.multicast is 0, or the configuration has multicast and the copy is one from global to shared memory",
     "recurrent": "of a configuration that has rnn",
     "sparse": "of a configuration that has sparse",

@@ -1,12 +1,16 @@
 """Local DMA channel within shared memory [S1.12]."""
 
-from amaranth.hdl import Array, Module, Mux, Signal
-from amaranth.lib import stream
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES, BANKS
 from ..interfaces.layouts import SharedReadPort, SharedWritePort, barrier_arrival_layout
+from ..isa.encoding import Reduction
+from ..l2.integer_reducer import INTEGER_LATENCY, IntegerReducer
+from ..l2.reduction_layouts import WORD_BITS, integer_control_layout, integer_controls
+from ..lib.shared_module import SharedModule
 from ..lib.stream import Queue
 from ..parameters.tmau import TmauParameters
 from .layouts import BLOCK_BITS, move_layout, reads_in_flight
@@ -18,7 +22,8 @@ ARRIVAL_BLOCKS = 2048   # blocks of one barrier update at most
 
 def blocks_ahead(cfg):
     """Blocks from their read request to the acknowledgement of their write at most: enough for one a cycle at the least latency."""
-    return reads_in_flight(cfg) + 3     # two cycles in the queue of words, one from a write request to its acknowledgement
+    # Two cycles in the queue of words, one from a write request to its acknowledgement.
+    return reads_in_flight(cfg) + 3 + INTEGER_LATENCY * cfg.reductions
 
 
 class SharedDma(Component):
@@ -26,7 +31,8 @@ class SharedDma(Component):
     [S1.12].
 
     At most ``blocks_ahead(cfg)`` blocks are read before their writes are acknowledged. If the destination starts inside the source, its
-    contents are undefined.
+    contents are undefined. With ``cfg.reductions`` a copy may be a reduction of integers: of each block that of the destination is read,
+    then that of the source, and their combination is written.
 
     Parameters
     ----------
@@ -42,15 +48,16 @@ class SharedDma(Component):
     o_moved : Out(stream.Signature(barrier_arrival_layout))
         Barrier updates of at most ``ARRIVAL_BLOCKS`` (2,048) blocks, after the acknowledgement of all writes.
     stop : In(1)
-        No further read is requested; a read that was requested is completed and its block is written.
+        No further block is begun; a block whose read was requested is completed and written.
     completed : Out(1)
         The copy ends in this cycle.
     busy : Out(1)
         A copy is in flight.
 
-    *Latency*: 1 cycle from ``i`` to the first read request; 2 cycles from the answer of a read to the request of its write.
+    *Latency*: 1 cycle from ``i`` to the first read request; from the answer of a read to the request of its write 2 cycles, with
+    ``cfg.reductions`` 4.
 
-    *Throughput*: one block per cycle while shared memory accepts.
+    *Throughput*: one block per cycle while shared memory accepts; a reduction one in two cycles.
 
     *Back-pressure*: ``i.ready`` is high while no copy is in flight.
 
@@ -77,7 +84,10 @@ class SharedDma(Component):
         owed = Signal(range(most + 1), reset_less=True)     # blocks without a barrier update
         ahead = Signal(range(limit + 1))        # blocks from their read request to the acknowledgement of their write
         over, ends = Signal(), Signal()
-        read, written = self._requests(m, move, words, active & (to_read != 0) & (ahead != limit) & ~self.stop)
+        reduces = (move.reduction != Reduction.NONE) if self.cfg.reductions else Const(0)
+        read = self._read(m, move, reduces, active & (to_read != 0) & (ahead != limit) & ~self.stop)
+        self._receive(m, move, reduces, words)
+        written = self._write(m, move, words)
         m.d.comb += [
             self.i.ready.eq(~active), self.busy.eq(active), self.completed.eq(ends),
             over.eq(active & (to_read == 0) & (ahead == 0)),
@@ -102,28 +112,81 @@ class SharedDma(Component):
                 m.d.sync += owed.eq(Mux(owed > ARRIVAL_BLOCKS, owed - ARRIVAL_BLOCKS, 0))
         return m
 
-    def _requests(self, m, move, words, begins):
-        """Read the next block when ``begins``, and write the oldest one of ``words``; returns whether each request is accepted.
+    def _block(self, number):
+        """Bank and row of a block."""
+        block, low = number[:self.cfg.shared_address_bits - BLOCK_BITS], exact_log2(BANKS)
+        return 1 << block[:low], block[low:]
 
-        A read request that is not accepted stays.
+    def _read(self, m, move, reduces, begins):
+        """Requests the next block when ``begins``: of a reduction that of the destination, then that of the source.
+
+        A request that is not accepted stays. Returns whether the last request of a block is accepted.
         """
-        low = exact_log2(BANKS)
-        source, target = (block[:self.cfg.shared_address_bits - BLOCK_BITS] for block in (move.source_block, move.destination_block))
-        request, answer, write = self.bank_read.request, self.bank_read.answer, self.bank_write.request
-        read, written, waits = Signal(name="read"), Signal(name="written"), Signal(name="read_waits")
-        bank = Signal(low, name="answer_bank", reset_less=True)      # of the next answer
+        request, waits = self.bank_read.request, Signal(name="read_waits")
+        accepted, last = Signal(name="read_accepted"), Signal(init=1, name="read_of_source")
+        number = move.source_block
+        if self.cfg.reductions:
+            old_block, old_read = Signal.like(move.destination_block, name="old_block", reset_less=True), Signal(name="old_read")
+            with m.If(self.i.ready):
+                m.d.sync += old_block.eq(self.i.payload.destination_block)
+            with m.Elif(accepted & ~last):
+                m.d.sync += old_block.eq(old_block + 1)
+            with m.If(accepted):
+                m.d.sync += old_read.eq(~last)
+            m.d.comb += last.eq(old_read | ~reduces)
+            number, begins = Mux(last, number, old_block), begins | old_read
+        bank, row = self._block(number)
         m.d.comb += [
-            request.valid.eq(begins | waits), request.payload.bank.eq(1 << source[:low]),
-            *(row.eq(source[low:]) for row in request.payload.row),
-            words.i.valid.eq(answer.valid), words.i.payload.eq(Array(answer.payload.data)[bank]),
-            write.valid.eq(words.o.valid), words.o.ready.eq(write.ready), write.payload.bank.eq(1 << target[:low]),
-            *(row.eq(target[low:]) for row in write.payload.row), *(word.eq(words.o.payload) for word in write.payload.data),
-            *(mask.eq(-1) for mask in write.payload.mask),
-            read.eq(request.valid & request.ready), written.eq(write.valid & write.ready),
+            request.valid.eq(begins | waits), request.payload.bank.eq(bank), *(line.eq(row) for line in request.payload.row),
+            accepted.eq(request.valid & request.ready),
         ]
         m.d.sync += waits.eq(request.valid & ~request.ready)
+        return accepted & last
+
+    def _receive(self, m, move, reduces, words):
+        """Answers to ``words``: blocks as they are, or combined with those of the destination, which come before them."""
+        answer, low = self.bank_read.answer, exact_log2(BANKS)
+        bank = Signal(low, name="answer_bank", reset_less=True)     # of the next answer
+        if not self.cfg.reductions:
+            with m.If(self.i.ready):
+                m.d.sync += bank.eq(self.i.payload.source_block)
+            with m.Elif(answer.valid):
+                m.d.sync += bank.eq(bank + 1)
+            m.d.comb += [words.i.valid.eq(answer.valid), words.i.payload.eq(Array(answer.payload.data)[bank])]
+            return
+        old, old_bank = Signal(8 * BANK_BYTES, reset_less=True), Signal(low, name="old_bank", reset_less=True)
+        of_source, old_came, arrived = Signal(name="answer_of_source"), Signal(name="old_came"), Signal(INTEGER_LATENCY)
+        word = Signal(8 * BANK_BYTES, name="answer_word")
+        m.d.comb += [of_source.eq(old_came | ~reduces), word.eq(Array(answer.payload.data)[Mux(of_source, bank, old_bank)])]
         with m.If(self.i.ready):
-            m.d.sync += bank.eq(self.i.payload.source_block)
+            m.d.sync += [bank.eq(self.i.payload.source_block), old_bank.eq(self.i.payload.destination_block)]
         with m.Elif(answer.valid):
-            m.d.sync += bank.eq(bank + 1)
-        return read, written
+            m.d.sync += old_came.eq(~of_source)
+            with m.If(of_source):
+                m.d.sync += bank.eq(bank + 1)
+            with m.Else():
+                m.d.sync += [old.eq(word), old_bank.eq(old_bank + 1)]
+        m.d.sync += arrived.eq(Cat(answer.valid & of_source, arrived))
+        m.d.comb += [words.i.valid.eq(arrived[-1]), words.i.payload.eq(self._combined(m, move, old, word))]
+
+    def _combined(self, m, move, old, new):
+        """Reduction of two blocks, ``new`` where the copy is none; ``INTEGER_LATENCY`` cycles later."""
+        control = data.View(integer_control_layout, Signal(integer_control_layout.size, name="reduction_control", reset_less=True))
+        m.d.sync += [control[name].eq(value) for name, value in integer_controls(move.reduction, move.format).items()]
+        reducer_type, results = SharedModule("shared_reduction", IntegerReducer), []
+        for number in range(8 * BANK_BYTES // WORD_BITS):
+            reducer = reducer_type.instantiate(m, f"reducer_{number}")
+            m.d.comb += [reducer.enable.eq(1), reducer.control.eq(control), reducer.old.eq(old.word_select(number, WORD_BITS)),
+                         reducer.new.eq(new.word_select(number, WORD_BITS))]
+            results.append(reducer.result)
+        return Cat(results)
+
+    def _write(self, m, move, words):
+        """Requests the write of the oldest one of ``words``; returns whether it is accepted."""
+        write, (bank, row) = self.bank_write.request, self._block(move.destination_block)
+        m.d.comb += [
+            write.valid.eq(words.o.valid), words.o.ready.eq(write.ready), write.payload.bank.eq(bank),
+            *(line.eq(row) for line in write.payload.row), *(word.eq(words.o.payload) for word in write.payload.data),
+            *(mask.eq(-1) for mask in write.payload.mask),
+        ]
+        return write.valid & write.ready

@@ -10,7 +10,8 @@ from amaranth.utils import exact_log2
 from ..interfaces.layouts import CopyKind, copy_operation_layout, error_layout
 from ..isa.encoding import Reduction, Space, Swizzle
 from ..isa.error_codes import ErrorCode
-from ..l2.reduction_formats import lacks_reduction, reducible_formats, reduction_members, undefined_reduction
+from ..isa.tensor_descriptor import FLOAT_FORMATS
+from ..l2.reduction_formats import is_one_of, lacks_reduction, reducible_formats, reduction_members, undefined_reduction
 from ..lib.onehot import any_of, select_one_hot
 from ..lib.swizzle import swizzle_field, swizzles
 from ..parameters.tmau import TmauParameters
@@ -37,8 +38,9 @@ class RequestCheck(Component):
 
     1. UNSUPPORTED, operand = field value. ``kind``: neither COPY_BLOCK nor, with ``cfg.prefetches``, PREFETCH_BLOCK.
        ``source_space``: equal to ``destination_space`` without ``cfg.copy_within``. ``swizzle``: not in ``swizzles(cfg)``, or any within
-       a memory. ``reduction``: any without ``cfg.reductions`` or into shared memory.
-    2. TENSOR_REDUCTION, operand = ``reduction``: not defined for the format. UNSUPPORTED: of a float without ``cfg.reduction_floats``.
+       a memory. ``reduction``: any without ``cfg.reductions`` or of a load.
+    2. TENSOR_REDUCTION, operand = ``reduction``: not defined for the format. UNSUPPORTED: of a float without ``cfg.reduction_floats``,
+       or within shared memory.
     3. No blocks: the operation completes at once, without an error [S1.12].
     4. MISALIGNED, operand = address: shared address, then global address, no multiple of 16. Within a memory: destination, then source.
     5. OUT_OF_RANGE for the first, then for the second address. Operand = the address if it lies outside, else the first address beyond
@@ -196,9 +198,11 @@ class RequestCheck(Component):
         swizzled = operation.swizzle != Swizzle.NONE
         into_shared = operation.destination_space == Space.SHARED
         reduction = operation.reduction
-        lacks = reduction != Reduction.NONE if not cfg.reductions else (into_shared & (reduction != Reduction.NONE)
-                                                                         | lacks_reduction(reduction, operation.format,
-                                                                                           reducible_formats(cfg)))
+        loads = into_shared & ~within
+        lacks = reduction != Reduction.NONE
+        if cfg.reductions:
+            of_float = is_one_of(operation.format, FLOAT_FORMATS)
+            lacks = lacks & (loads | into_shared & of_float) | lacks_reduction(reduction, operation.format, reducible_formats(cfg))
         m.d.comb += unsupported.eq(1)
         with m.If((operation.kind != CopyKind.COPY_BLOCK) & ~prefetches):
             m.d.comb += field.eq(operation.kind)
@@ -210,8 +214,8 @@ class RequestCheck(Component):
             m.d.comb += field.eq(operation.swizzle)
         with m.Else():
             m.d.comb += [field.eq(reduction), unsupported.eq(lacks | undefined)]
-            if cfg.reductions:      # into shared memory every reduction is unsupported
-                m.d.comb += undefined.eq(undefined_reduction(m, reduction, operation.format) & ~into_shared)
+            if cfg.reductions:      # of a load every reduction is unsupported
+                m.d.comb += undefined.eq(undefined_reduction(m, reduction, operation.format) & ~loads)
         found = unsupported, undefined, field
         kept = [Signal.like(value, name=f"kept_{value.name}", reset_less=True) for value in found]
         with m.If(self.i_operation.ready):

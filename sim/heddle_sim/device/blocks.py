@@ -123,9 +123,9 @@ class BlockAccess(Host):
                    smem_address: int = 0, smem_destination: int | None = None) -> ArrayResult:
         """Copy the bytes of an array within a memory, where the configuration has ``copy_within`` [S1.12].
 
-        ``space`` "global": over ``into``, an array of as many bytes, combined with them by ``reduce``. "shared": from ``smem_address`` to
-        ``smem_destination`` (behind the source unless given), which must not meet. Returns ``ArrayResult``: what lies at the
-        destination, like ``into`` or ``array``.
+        Over ``into``, an array of as many bytes, combined with them by ``reduce``. With ``space`` "shared" from ``smem_address`` to
+        ``smem_destination`` (behind the source unless given), which must not meet; ``reduce`` is of integers there. Returns
+        ``ArrayResult``: what lies at the destination, like ``into`` or ``array``.
         """
         array = checked_array(array)
         check_choice("space", space, ("global", "shared"))
@@ -133,15 +133,16 @@ class BlockAccess(Host):
             raise UsageError(f"configuration {self.cfg.name} must have copy_within ({lacking(self.cfg, 'copy_within')})")
         nbytes = array.nbytes
         _check_blocks(nbytes)
-        if space == "shared":
-            self._image_bytes(nbytes, "none", smem_address)
-            if into is not None or reduce is not None:
-                raise UsageTypeError("into and reduce must not be given with space shared")
-            return self._move_shared(array, smem_address, smem_address + nbytes if smem_destination is None else smem_destination)
         into = np.zeros_like(array) if into is None else checked_array(into)
         if into.nbytes != nbytes:
             raise UsageError(f"into must have {nbytes} bytes, not {into.nbytes}")
         reduction = self._reduction(reduce, into.dtype)
+        if space == "shared":
+            self._image_bytes(nbytes, "none", smem_address)
+            if reduction and reduction[1] in FLOAT_FORMATS:
+                raise UsageError(f"reduce must be of integers with space shared, not of {reduction[1].name}")
+            destination = smem_address + nbytes if smem_destination is None else smem_destination
+            return self._move_shared(array, into, reduction, smem_address, destination)
         source, target = self._place_bytes(array), self._place_bytes(into)
         try:
             stats = self._launch(BlockMove("global", target, source, nbytes, reduction))
@@ -150,18 +151,21 @@ class BlockAccess(Host):
             self.free(source)
             self.free(target)
 
-    def _move_shared(self, array: np.ndarray, start: int, destination: int) -> ArrayResult:
+    def _move_shared(self, array: np.ndarray, into: np.ndarray, reduction: tuple[Reduction, TensorFormat] | None, start: int,
+                     destination: int) -> ArrayResult:
         self._image_bytes(array.nbytes, "none", destination)
         if abs(start - destination) < array.nbytes:
             raise UsageError(f"smem_destination must be at least {array.nbytes} bytes from smem_address, not {destination - start}")
-        source = self._place_bytes(array)
+        source, target = self._place_bytes(array), self._place_bytes(into)
         try:
             self._launch(BlockCopy(start, source, array.nbytes, to_shared=True))
-            stats = self._launch(BlockMove("shared", destination, start, array.nbytes))
-            self._bring_out(destination, source, array.nbytes)
-            return ArrayResult(self._bytes_at(source, array), stats)
+            self._launch(BlockCopy(destination, target, array.nbytes, to_shared=True))
+            stats = self._launch(BlockMove("shared", destination, start, array.nbytes, reduction))
+            self._bring_out(destination, target, array.nbytes)
+            return ArrayResult(self._bytes_at(target, into), stats)
         finally:
             self.free(source)
+            self.free(target)
 
     def prefetch_block(self, address: int, nbytes: int) -> Stats:
         """Hint that ``nbytes`` bytes (a multiple of 16) of global memory from ``address`` on will be needed [S1.11], as

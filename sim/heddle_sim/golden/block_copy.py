@@ -108,12 +108,13 @@ def _unsupported(cfg: Config, operation: CopyOperation | SimpleNamespace) -> tup
         return ErrorCode.UNSUPPORTED, _number(operation.swizzle)
     if reduction == Reduction.NONE.value:
         return None
-    if not cfg.reductions or operation.destination_space == Space.SHARED:
+    into_shared = operation.destination_space == Space.SHARED
+    if not cfg.reductions or into_shared and not within:
         return ErrorCode.UNSUPPORTED, reduction
     format = _number(operation.format)
     if format not in {kind.value for kind in REDUCTION_FORMATS.get(operation.reduction, ())}:
         return ErrorCode.TENSOR_REDUCTION, reduction
-    if TensorFormat(format) in FLOAT_FORMATS and not cfg.reduction_floats:
+    if TensorFormat(format) in FLOAT_FORMATS and (into_shared or not cfg.reduction_floats):
         return ErrorCode.UNSUPPORTED, reduction
     return None
 
@@ -191,7 +192,7 @@ def _copy_within(cfg: Config, operation: CopyOperation | SimpleNamespace, shared
     arrived = size if operation.has_barrier else 0
     source, destination, end = operation.source, operation.destination, operation.source + size
     if operation.source_space == Space.SHARED:
-        shared[destination:destination + size] = shared[source:end].copy()
+        _write(operation, shared[destination:destination + size], shared[source:end].copy())
         return CopyResult([], arrived, 0)
     errors, bursts = [], 0
     while source < end:

@@ -259,10 +259,11 @@ def _plain_copy(value: int, word: int, cfg: Config | None) -> str | None:
     swizzle, reduction = (_get(word, f"modifiers.copy.{name}") for name in ("swizzle", "reduction"))
     missing = _unknown(cfg)
     defined = reduction in {member.value for member in Reduction}
-    reduces = (cfg is None or cfg.reductions) and defined and _get(word, "modifiers.copy.destination") == Space.GLOBAL.value
+    loads = (_get(word, "modifiers.copy.destination"), _get(word, "modifiers.copy.source")) == (Space.SHARED.value, Space.GLOBAL.value)
+    reduces = (cfg is None or cfg.reductions) and defined and not loads
     if f".{Swizzle(swizzle).name[1:]}B" not in missing and (reduces or reduction == Reduction.NONE.value):
         return None
-    allowed = "without reduction" if cfg and not cfg.reductions else "without reduction, or with a defined one into global memory"
+    allowed = "without reduction" if cfg and not cfg.reductions else "without reduction, or with a defined one unless it is .shared.global"
     return f"a copy {allowed}" + (f", and without {', '.join(missing)}" if missing else "")
 
 

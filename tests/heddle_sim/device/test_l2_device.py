@@ -148,6 +148,9 @@ def test_blocks_of_arrays(hardware):
             assert np.array_equal(device.move_block(array, other, reduce="add")[0], array + other)
             assert np.array_equal(device.move_block(array)[0], array)
             assert np.array_equal(device.move_block(array, space="shared", smem_address=16, smem_destination=1008)[0], array)
+            for reduce, function in (("add", np.add), ("max", np.maximum), ("xor", np.bitwise_xor)):
+                found, _ = device.move_block(array, other, space="shared", reduce=reduce, smem_address=2000, smem_destination=96)
+                assert np.array_equal(found, function(other, array))
             hints = device.prefetch_tensor(array, box=(3, 8), coords=(1, -4)), device.prefetch_block(0, 4096)
             if device is hardware:      # two rows and the descriptor, in halves; 32 lines
                 assert [hit_and_miss(stats)[1] for stats in hints] == [4, 32]
@@ -161,6 +164,7 @@ def test_blocks_of_arrays(hardware):
     (lambda device: device.move_block(np.zeros(16, np.uint8), np.zeros(32, np.uint8)), "into must have 16 bytes, not 32"),
     (lambda device: device.move_block(np.zeros(16, np.uint8), space="core"), "space must be one of global, shared"),
     (lambda device: device.move_block(np.zeros(32, np.uint8), space="shared", smem_destination=16), "smem_destination must be at least 32"),
+    (lambda device: device.move_block(np.zeros(4, np.float32), space="shared", reduce="add"), "reduce must be of integers with space"),
 ])
 def test_wrong_arguments(call, error):
     with Device(CFG, "golden", memory_bytes=MEMORY_BYTES) as device, pytest.raises(ValueError, match=error):

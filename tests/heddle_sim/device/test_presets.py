@@ -96,13 +96,26 @@ def check_multicast(device, rng):
 
 
 def check_reductions(device, rng):
-    """All cores add to the same words of global memory."""
+    """All cores add to the same words of global memory; one core combines words within shared memory."""
     array, start, times = random_integers(rng, (64,), np.uint32), 1 << 12, 3
     device.write(0, array)
     device.write(start, array)
     device.run("umov ur1, 0\numov ur2, 0\ncopy_block.shared.global ur2, ur1, 16\nwait.copy\n"
                + f"umov ur1, {start}\n" + "copy_block.global.shared.add.u32 ur1, ur2, 16\n" * times + "wait\nhalt")
     assert np.array_equal(device.read(start, (64,), np.uint32), array * np.uint32(1 + times * device.cfg.cores))
+    if device.cfg.copy_within:
+        array, other = random_integers(rng, (2, 96), np.int64)
+        found, _ = device.move_block(array, other, space="shared", reduce="max")
+        assert np.array_equal(found, np.maximum(other, array))
+
+
+def check_dense(device, rng):
+    """A quantised layer, ragged in every size."""
+    x, w = random_integers(rng, (9, 37), np.uint8), random_integers(rng, (37, 21), np.int8)
+    bias, spec = rng.integers(-5000, 5000, 21, np.int32), Requantise(1 << 30, 38, zero_point=-3, relu=True)
+    y, stats = device.linear(x, w, bias, spec)
+    assert np.array_equal(y, spec.apply(x.astype(np.int32) @ w.astype(np.int32) + bias)) and len(np.unique(y)) > 20
+    assert stats.cycles > 0
 
 
 def check_layer(hardware, golden, rng):
@@ -131,6 +144,7 @@ def test_smoke(preset):
     rng = np.random.default_rng(25)
     check_products(hardware, rng)
     check_copies(hardware, rng)
+    check_dense(hardware, rng)
     if hardware.cfg.multicast:
         check_multicast(hardware, rng)
     if hardware.cfg.reductions:

@@ -3,18 +3,21 @@
 import re
 import subprocess
 import sys
+from contextlib import suppress
 
 import numpy as np
 import pytest
-from heddle.config import Config
+from heddle.config import Config, load_config
 from heddle_sim import Device, Requantise
 from heddle_sim.golden.convolution import convolution
+from heddle_sim.kernels.families import FAMILIES
 from heddle_verif.stimulus import kernel_cases
 from heddle_verif.stimulus.configurations import pairs_of, possible_pairs, random_configurations
 from heddle_verif.stimulus.kernel_cases import command, refusal_of, run_cases
 
 NIGHT = 40              # configurations of a seed on the functional simulator
 ON_HARDWARE = 6
+NEVER = {"FactorKernel", "RepeatedCopiesKernel", "ElementGatherKernel"}      # of benchmarks, which have tests of their own
 AT_ONCE = 2             # of them in make test
 
 
@@ -46,6 +49,24 @@ def test_impossible_pairs_are_those_of_the_rules():
     pairs = possible_pairs()
     assert (("mm16", False), ("wide_lanes", True)) not in pairs and (("mm16", True), ("wide_lanes", True)) in pairs
     assert (("reductions", False), ("reduction_floats", True)) not in pairs
+
+
+def test_every_family_occurs(monkeypatch):
+    """All kernels that the planner knows are among the cases, each on a configuration that has what it needs."""
+    known, ran = {kernel for kernels in FAMILIES.values() for kernel in kernels}, set()
+
+    def noted(kernel, launches):
+        return lambda self, *arguments: ran.add(kernel) or launches(self, *arguments)
+
+    for kernel in known:
+        monkeypatch.setattr(kernel, "launches", noted(kernel, kernel.launches))
+    for name, chosen in (("tiny", None), ("base", ("chain", "rows_left"))):
+        with Device(name, "golden", memory_bytes=kernel_cases.MEMORY_BYTES) as device:
+            for index, case in enumerate(kernel_cases.kernel_cases(load_config(name))):
+                if chosen is None or kernel_cases.name_of(case) in chosen:
+                    with suppress(ValueError):
+                        case(device, np.random.default_rng([0, index]))
+    assert {kernel.__name__ for kernel in known - ran} == NEVER
 
 
 @pytest.mark.parametrize("number", range(AT_ONCE))

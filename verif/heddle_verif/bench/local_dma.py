@@ -8,7 +8,7 @@ import cocotb
 from heddle.constants import MAX_BURST_BYTES
 from heddle.isa.encoding import Reduction, Space, Swizzle
 from heddle.isa.error_codes import ErrorCode
-from heddle.isa.tensor_descriptor import TensorFormat
+from heddle.isa.tensor_descriptor import FLOAT_FORMATS, TensorFormat
 from heddle_sim.golden.block_copy import CopyOperation, check_copy
 from heddle_sim.toolchain.cocotb_process import bench_parameters
 
@@ -23,7 +23,7 @@ __all__ = []
 class Mix(Workload):
     """Copies within a memory read what loads and stores read, and write the ends of the regions that these write."""
 
-    turns = dict.fromkeys(Space, 0)     # of the pairs of reduction and format, over all tests
+    turns: Counter[object] = Counter()      # of the pairs of reduction and format by kind of copy, over all tests
 
     def restart(self):
         super().restart()
@@ -47,25 +47,27 @@ class Mix(Workload):
                              has_barrier=self.random.randrange(2), pc=self.random.randrange(4096))
 
     def any(self):
-        """A copy of any kind, reductions among those into global memory."""
+        """A copy of any kind, reductions among those that may be one."""
         kinds = [LOAD, STORE, Space.SHARED, Space.GLOBAL][:4 if self.bench.cfg.copy_within else 2]
         kind, blocks = self.random.choice(kinds), self.random.choice(SIZES)
         operation = self.move(kind, blocks) if isinstance(kind, Space) else self.operation(kind, blocks)
-        if operation and operation.destination_space == Space.GLOBAL and self.bench.cfg.reductions and self.random.random() < 0.7:
-            reduction, format = self.pair(operation.source_space)
+        if operation and kind != LOAD and self.bench.cfg.reductions and self.random.random() < 0.7:
+            reduction, format = self.pair(kind)
             operation = replace(operation, reduction=reduction, format=format)
         return operation
 
-    def pair(self, source):
-        """The next reduction and format of stores, or of copies within global memory: first one of each reduction, then the others."""
+    def pair(self, kind):
+        """The next reduction and format of a kind of copy: first one of each reduction, then the others."""
         ranked = Counter()
         pairs = []
         for reduction, format in choices(self.bench.cfg):
+            if kind == Space.SHARED and format in FLOAT_FORMATS:
+                continue
             pairs.append((ranked[reduction], reduction, format))
             ranked[reduction] += 1
         pairs.sort(key=lambda pair: pair[0])
-        turn, self.turns[source] = self.turns[source], self.turns[source] + 1
-        return pairs[(turn if source == Space.SHARED or turn < len(ranked) else -turn) % len(pairs)][1:]
+        turn, self.turns[kind] = self.turns[kind], self.turns[kind] + 1
+        return pairs[(turn if kind == STORE or turn < len(ranked) else -turn) % len(pairs)][1:]
 
     async def mix(self, operations):
         self.restart()
@@ -129,7 +131,8 @@ async def rejected(dut):
         wrong += [
             dict(shared, destination=8, source=4), dict(shared, source=4), dict(shared, destination=cfg.shared_bytes),
             dict(shared, source=cfg.shared_bytes - 16, blocks=2), dict(shared, swizzle=Swizzle.B128),
-            dict(shared, reduction=Reduction.ADD, format=TensorFormat.U32), dict(global_, swizzle=Swizzle.B64),
+            dict(shared, reduction=Reduction.ADD, format=TensorFormat.F32), dict(shared, reduction=Reduction.INC, format=TensorFormat.U64),
+            dict(global_, swizzle=Swizzle.B64),
             dict(global_, destination=24), dict(global_, source=limit - 32, blocks=3), dict(global_, destination=limit - 16, blocks=2),
             dict(global_, reduction=Reduction.DEC, format=TensorFormat.U64), dict(global_, blocks=0xFFFFFFFF),
         ]

@@ -8,7 +8,7 @@ import numpy as np
 from cocotb.triggers import ClockCycles, RisingEdge
 from heddle.constants import BANK_BYTES, MAX_BURST_BYTES, ROW_BYTES
 from heddle.interfaces.layouts import barrier_arrival_layout, copy_operation_layout, error_layout
-from heddle.isa.encoding import Space
+from heddle.isa.encoding import Reduction, Space
 from heddle.tmau.unit import Tmau
 from heddle_sim.golden.block_copy import check_copy, copy_block
 from heddle_sim.toolchain.cocotb_process import bench_config
@@ -123,7 +123,8 @@ class CopyBench(Bench):
                 self.expected_arrivals[operation.barrier] += result.arrived
             within = operation.source_space == operation.destination_space
             if within and operation.source_space == Space.SHARED and not result.errors:
-                self.expected_accesses.update({"read": operation.blocks, "write": operation.blocks})
+                reads = 1 if operation.reduction == Reduction.NONE else 2       # of a block: a reduction reads both sides
+                self.expected_accesses.update({"read": reads * operation.blocks, "write": operation.blocks})
             if result.bursts and not within:
                 kind, failed = ("write", result.errors) if operation.destination_space == Space.SHARED else ("read", [])
                 self.expected_accesses[kind] += operation.blocks * max(1, BANK_BYTES // self.cfg.axi_bytes)

@@ -8,6 +8,7 @@ from .addresses import ExtentSpec, RequestRangeSpec
 from .arbiter import GlobalArbiterSpec
 from .axi_master import AxiMasterSpec
 from .bank_port import BankPortSpec, SharedMemorySpec
+from .block_copies import BlockRangeSpec, SharedDmaSpec
 from .compiled_offsets import AddressGeneratorSpec, OffsetMemorySpec
 from .copies import BurstGeneratorSpec, RowExpanderSpec
 from .dispatch import DispatchSpec
@@ -55,7 +56,7 @@ PROOFS = {proof.name: proof for proof in (
     Proof(name="round_robin_packets", make=lambda: RoundRobinSpec(3, True), says=_TURNS + "; packets stay together", bounded=6, cover=8,
           unbounded="pdr"),
     Proof(name="tokens_4", make=lambda: TokensSpec(4), says=_TOKENS + ", 4 in flight", bounded=4, cover=12, unbounded="pdr"),
-    Proof(name="tokens_6", make=lambda: TokensSpec(6), says=_TOKENS + ", 6 in flight", bounded=6, cover=12, unbounded="pdr", nightly=True),
+    Proof(name="tokens_6", make=lambda: TokensSpec(6), says=_TOKENS + ", 6 in flight", bounded=6, cover=12, unbounded="pdr", soak=True),
     Proof(name="dispatch", make=DispatchSpec, says="every instruction leaves issue once, in order, none is lost at a stop", bounded=5,
           cover=8, unbounded="pdr"),
     Proof(name="dispatch_slices", make=lambda: DispatchSpec(1), says="the same with register slices", bounded=5, cover=8, unbounded="pdr"),
@@ -76,13 +77,17 @@ PROOFS = {proof.name: proof for proof in (
     Proof(name="axi_master", make=AxiMasterSpec, says="AXI4 channel rules, 4 KiB, wlast, answers taken", bounded=5, cover=8,
           unbounded="pdr", nightly=True),
     Proof(name="arbiter_4", make=lambda: GlobalArbiterSpec(4), says=_ARBITER + ", 4 writes ahead", bounded=5, cover=10, unbounded="pdr"),
-    Proof(name="arbiter", make=GlobalArbiterSpec, says=_ARBITER, bounded=6, cover=16, unbounded="pdr", nightly=True, limit_s=800),
+    Proof(name="arbiter", make=GlobalArbiterSpec, says=_ARBITER, bounded=6, cover=16, unbounded="pdr", soak=True, limit_s=800),
     Proof(name="level2_pending", make=PendingWritesSpec, says="every pending line is reported until its turn to leave", bounded=8, cover=12,
           unbounded="pdr"),
     Proof(name="level2_lookup", make=LookupSpec, says="no fill while a write is pending, hits are where fills went, each request once",
           bounded=6, cover=14, unbounded="pdr"),
     Proof(name="row_expander", make=RowExpanderSpec, says="number and addresses of rows, stream rules", bounded=3, cover=8,
           unbounded="pdr"),
+    Proof(name="block_range", make=BlockRangeSpec, says="copies that pass lie in their memories; none is dropped", bounded=2, cover=4,
+          unbounded="pdr"),
+    Proof(name="local_dma_shared", make=SharedDmaSpec, says="reads and writes are those of the copy, in order, all of them", bounded=8,
+          cover=14, unbounded="no"),
     Proof(name="burst_generator_64", make=lambda: BurstGeneratorSpec(64), says="bursts cover the transfer, never cross 512 bytes",
           bounded=5, cover=6, unbounded="pdr"),
     Proof(name="burst_generator_512", make=lambda: BurstGeneratorSpec(512), says="bursts cover the transfer, never cross 512 bytes",

@@ -55,8 +55,8 @@ class Proof:
         Cycles within which every cover point must be reached.
     unbounded : str
         ``"induction <k>"``, ``"pdr"``, or ``"no"`` when only the bounded check is made.
-    nightly : bool
-        Takes too long for ``make test``.
+    nightly, soak : bool
+        Takes too long for ``make test``, for ``make nightly`` too.
     limit_s : float
         Wall-clock limit of each engine.
     """
@@ -68,6 +68,7 @@ class Proof:
     cover: int
     unbounded: str
     nightly: bool = False
+    soak: bool = False
     limit_s: float = 300
 
 

@@ -12,6 +12,7 @@ from heddle.constants import (
 )
 from heddle.isa.compiled_offsets import GATHERED_BYTES
 from heddle.isa.encoding import ACCESS_BYTES, UNIFORM_FUNCTIONS, Access, AluFunction, CompareFunction, Swizzle
+from heddle.isa.tensor_descriptor import FLOAT_FORMATS
 from heddle.isa.tensor_rules import REDUCTION_FORMATS
 from heddle.l2.reduction_formats import reducible_formats
 
@@ -304,10 +305,11 @@ class ProgramGenerator:
         return ".".join(self.random.choice(pairs))
 
     def reduction(self, spaces):
-        """Modifiers of a reduction of blocks, or none."""
-        if not self.cfg.reductions or not spaces.startswith("global") or self.random.random() < 0.4:
+        """Modifiers of a reduction of blocks, or none; within shared memory of integers."""
+        if not self.cfg.reductions or spaces == "shared.global" or self.random.random() < 0.4:
             return ""
-        reduction, format = self.random.choice(reducible_pairs(self.cfg))
+        reduction, format = self.random.choice([
+            pair for pair in reducible_pairs(self.cfg) if spaces.startswith("global") or pair[1] not in FLOAT_FORMATS])
         return f".{reduction.name.lower()}.{format.name.lower()}"
 
     def copy_block(self):

@@ -25,7 +25,7 @@ from .integers import check_equal, random_integers
 from .layer_cases import layer_cases
 from .recurrent_layers import layer_operands, reference
 
-__all__ = ["MEMORY_BYTES", "command", "kernel_cases", "refusal_of", "run_cases"]
+__all__ = ["MEMORY_BYTES", "command", "kernel_cases", "name_of", "refusal_of", "run_cases"]
 
 MEMORY_BYTES = 1 << 19
 _BYTES, _WORDS = (np.int8, np.uint8), (np.int16, np.uint16)
@@ -51,6 +51,13 @@ def matmul(device, rng, kinds=_BYTES, **options):
         m, n, k = min(m, 20), min(n, 20), min(k, 70)
     a, b = (random_integers(rng, rng.choice(kinds), shape) for shape in ((m, k), (k, n)))
     check_equal(device.matmul(a, b, **options)[0], _product(a, b))
+
+
+def rows_left(device, rng):
+    """Three blocks of rows and four rows, which may have a run of their own."""
+    threads = device.cfg.threads
+    a, b = random_integers(rng, np.int8, (3 * threads + 4, 100)), random_integers(rng, np.uint8, (100, 3 * threads + 4))
+    check_equal(device.matmul(a, b)[0], _product(a, b))
 
 
 def linear(device, rng, bias=False, requantise=False, own=False):
@@ -97,9 +104,10 @@ def store_block(device, rng, kind=np.int32):
     check_equal(device.store_block(new.view(np.uint8), old, reduce="add")[0], old + new)
 
 
-def move_block(device, rng, space="global"):
-    array = random_integers(rng, np.uint8, (624,))
-    check_equal(device.move_block(array, space=space)[0], array)
+def move_block(device, rng, space="global", reduces=False):
+    array, other = random_integers(rng, np.int32, (2, 156))
+    options = {"into": other, "reduce": "add"} if reduces else {}
+    check_equal(device.move_block(array, space=space, **options)[0], other + array if reduces else array)
 
 
 def copy_tensor(device, rng, kind=np.int8, swizzle="none", stride=1, fill="zero"):
@@ -153,16 +161,19 @@ def gather(device, rng, swizzled=False):
         device.free(target)
 
 
-def recurrent(device, rng, kind="lstm"):
-    """A small layer within the error of weights of 8 bits; on hardware the same, bit by bit, as on the functional simulator."""
+def recurrent(device, rng, kind="lstm", **options):
+    """A small layer within the error of weights of 8 bits; on hardware the same, bit by bit, as on the functional simulator.
+
+    ``options`` say what is left out.
+    """
     x, *weights = layer_operands(rng, kind, int(rng.integers(1, 9)), int(rng.integers(1, 9)), int(rng.integers(1, 5)), batch=2)
     expected = reference(kind, x, *weights)
-    found, _ = getattr(device, kind)(x, *weights)
+    found, _ = getattr(device, kind)(x, *weights, **options)
     for result, wanted in zip(found, expected, strict=True):
         assert np.abs(result - wanted).max() < _TOLERANCE, np.abs(result - wanted).max()
     if device.simulator != "golden":
         with Device(device.cfg, "golden", memory_bytes=MEMORY_BYTES) as golden:
-            for result, wanted in zip(found, getattr(golden, kind)(x, *weights)[0], strict=True):
+            for result, wanted in zip(found, getattr(golden, kind)(x, *weights, **options)[0], strict=True):
                 check_equal(result, wanted)
 
 
@@ -192,10 +203,12 @@ def kernel_cases(cfg):
         {"swizzle": "128B"})]
     cases += [copy_interleaved, partial(copy_interleaved, interleave="32B"), copy_pixels, prefetch, gather, partial(gather, swizzled=True)]
     cases += [partial(recurrent, kind=kind) for kind in ("lstm", "gru", "rnn")]
-    return cases + layer_cases()
+    cases += layer_cases()
+    cases += [rows_left, *(partial(move_block, space=space, reduces=True) for space in ("global", "shared"))]
+    return cases + [partial(recurrent, kind="gru", skip_zeros=True), partial(recurrent, kind="lstm", threshold=0.0)]
 
 
-def _name(case):
+def name_of(case):
     if not isinstance(case, partial):
         return case.__name__
     shown = {key: "/".join(kind.__name__ for kind in value) if key == "kinds" else getattr(value, "__name__", value)
@@ -246,10 +259,10 @@ def run_cases(seed, number, *, small=False, simulator="golden", only=None, say=N
                     refusals[index] = error
                     _check_least(cfg, error, case, seed, number, index)
             except Exception as problem:
-                raise AssertionError(f"{_name(case)} on {cfg}: {type(problem).__name__}: {problem}\nrepeat: "
+                raise AssertionError(f"{name_of(case)} on {cfg}: {type(problem).__name__}: {problem}\nrepeat: "
                                      f"{command(seed, number, small, simulator, index)}") from problem
             if say:
-                say(f"{index:3} {_name(case)}: {'right' if error is None else f'refused: {error}'}")
+                say(f"{index:3} {name_of(case)}: {'right' if error is None else f'refused: {error}'}")
     return cfg, refusals
 
 

@@ -365,7 +365,8 @@ class ExecutableGenerator(StoreGroupTexts, OffsetTexts, ProgramGenerator):
         if to != come and (swizzle := self.swizzle()):      # the blocks of a row of 128 bytes change places
             accesses = [(space, low // ROW_BYTES * ROW_BYTES, -(-high // ROW_BYTES) * ROW_BYTES if blocks else low, writes)
                         if space == "shared" else (space, low, high, writes) for space, low, high, writes in accesses]
-        self.finish_copy(f"copy_block.{to}.{come}{swizzle}{self.reduction(to)} ur{a}, ur{b}, {count}", size, accesses)
+        spaces = f"{to}.{come}"
+        self.finish_copy(f"copy_block.{spaces}{swizzle}{self.reduction(spaces)} ur{a}, ur{b}, {count}", size, accesses)
 
     def copy_rows(self):
         """Rows of the destination do not overlap; those of the source may."""
@@ -382,4 +383,5 @@ class ExecutableGenerator(StoreGroupTexts, OffsetTexts, ProgramGenerator):
             self.text(*(f"umov ur{pair + part}, {value}" for part, value in enumerate(values)))
         accesses = [(space, end, end + span if rows * blocks else end, writes)
                     for (space, end), span, writes in zip(ends, spans, (True, False))]
-        self.finish_copy(f"copy_rows.{ends[0][0]}.{ends[1][0]}{self.reduction(ends[0][0])} ur{a}, ur{b}, ur{c}", rows * row, accesses)
+        spaces = ".".join(space for space, _ in ends)
+        self.finish_copy(f"copy_rows.{spaces}{self.reduction(spaces)} ur{a}, ur{b}, ur{c}", rows * row, accesses)
