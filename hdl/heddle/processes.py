@@ -4,10 +4,16 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["run_limited"]
+__all__ = ["exit_when_terminated", "run_limited"]
+
+
+def exit_when_terminated() -> None:
+    """From now on SIGTERM ends this process as ``sys.exit`` does, so that what ``run_limited`` started ends with it."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 
 def run_limited(command: Sequence[str], seconds: float, **options: Any) -> int | None:

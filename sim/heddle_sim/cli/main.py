@@ -56,7 +56,7 @@ def parser_of(verb: str | None) -> argparse.ArgumentParser:
 def main(arguments: list[str] | None = None) -> int:
     """Run one verb; returns 0 when it is done, 1 when it failed and 2 when it was used wrongly."""
     with _standard_output():
-        return _run(sys.argv[1:] if arguments is None else arguments)
+        return _run(sys.argv[1:] if arguments is None else arguments, own=arguments is None)
 
 
 @contextmanager
@@ -79,14 +79,18 @@ def _completed(arguments: list[str]) -> list[str]:
     return arguments
 
 
-def _run(arguments: list[str]) -> int:
+def _run(arguments: list[str], own: bool) -> int:
+    """``own``: this process does nothing else."""
     try:
         arguments = _completed(arguments)
         options = parser_of(next((text for text in arguments if not text.startswith("-")), None)).parse_args(arguments)
     except SystemExit as end:
         return int(end.code or DONE)
     from heddle.errors import HeddleError
+    from heddle.processes import exit_when_terminated
 
+    if own:
+        exit_when_terminated()
     try:
         options.execute(options)
         sys.stdout.flush()

@@ -3,6 +3,7 @@
 import sys
 
 from heddle.lib.register_slice import SliceMode
+from heddle.processes import exit_when_terminated
 
 from .addresses import ExtentSpec, RequestRangeSpec
 from .arbiter import GlobalArbiterSpec
@@ -161,4 +162,5 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
+    exit_when_terminated()
     sys.exit(main())

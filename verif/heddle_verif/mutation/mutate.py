@@ -11,7 +11,6 @@ the same. The row of a unit without anything left says ``unchanged``. Survivors 
 import argparse
 import json
 import os
-import signal
 import sys
 import time
 import warnings
@@ -19,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from amaranth.hdl import UnusedElaboratable
+from heddle.processes import exit_when_terminated
 from heddle_sim.toolchain.build_cache import build_directory
 
 from .targets import UNITS, VARIANT_COUNT, unit_key
@@ -121,7 +121,7 @@ def main(arguments=None):
     if unknown:
         parser.error(f"unit must be one of {', '.join(UNITS)}, not {', '.join(sorted(unknown))}")
     warnings.simplefilter("ignore", UnusedElaboratable)     # components asked for their ports only
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))     # no mutant begins after it; those under way end, with all they started
+    exit_when_terminated()      # no mutant begins after it; those under way end, with all they started
     run_units(options.unit or list(UNITS), options.count, options.minutes, options.seed, options.jobs, options.again,
               report=lambda line: print(line, flush=True))
     return 0
