@@ -58,6 +58,11 @@ def _defined(value, enumeration, without=()):
     return Cat(value == member for member in enumeration if member not in without).any()
 
 
+def _loads(fields):
+    """Whether a copy is one from global to shared memory."""
+    return (fields.destination == Space.SHARED) & (fields.source == Space.GLOBAL)
+
+
 class InstructionChecks(Component):
     """Checker of one instruction: finds the first check of ``CHECKS`` that fails.
 
@@ -254,14 +259,12 @@ class InstructionChecks(Component):
 
     def _rule_plain_copy(self, field):
         fields = field.copy
-        loads = (fields.destination == Space.SHARED) & (fields.source == Space.GLOBAL)
-        reduces = ~loads & _defined(fields.reduction, Reduction) if self.cfg.reductions else Const(0)
+        reduces = ~_loads(fields) & _defined(fields.reduction, Reduction) if self.cfg.reductions else Const(0)
         return self._swizzle(fields.swizzle) & ((fields.reduction == Reduction.NONE) | reduces)
 
     def _rule_multicast(self, field):
         fields = field.copy
-        loads = (fields.destination == Space.SHARED) & (fields.source == Space.GLOBAL) if self.cfg.multicast else Const(0)
-        return ~fields.multicast | loads
+        return ~fields.multicast | (_loads(fields) if self.cfg.multicast else Const(0))
 
     def _rule_recurrent(self, field):
         return Const(int(self.cfg.rnn))

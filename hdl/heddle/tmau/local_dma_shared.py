@@ -123,10 +123,10 @@ class SharedDma(Component):
         A request that is not accepted stays. Returns whether the last request of a block is accepted.
         """
         request, waits = self.bank_read.request, Signal(name="read_waits")
-        accepted, last = Signal(name="read_accepted"), Signal(init=1, name="read_of_source")
-        number = move.source_block
+        accepted, last, number = Signal(name="read_accepted"), Const(1), move.source_block
         if self.cfg.reductions:
             old_block, old_read = Signal.like(move.destination_block, name="old_block", reset_less=True), Signal(name="old_read")
+            last = Signal(name="read_of_source")
             with m.If(self.i.ready):
                 m.d.sync += old_block.eq(self.i.payload.destination_block)
             with m.Elif(accepted & ~last):
@@ -146,28 +146,32 @@ class SharedDma(Component):
     def _receive(self, m, move, reduces, words):
         """Answers to ``words``: blocks as they are, or combined with those of the destination, which come before them."""
         answer, low = self.bank_read.answer, exact_log2(BANKS)
-        bank = Signal(low, name="answer_bank", reset_less=True)     # of the next answer
-        if not self.cfg.reductions:
-            with m.If(self.i.ready):
-                m.d.sync += bank.eq(self.i.payload.source_block)
-            with m.Elif(answer.valid):
-                m.d.sync += bank.eq(bank + 1)
-            m.d.comb += [words.i.valid.eq(answer.valid), words.i.payload.eq(Array(answer.payload.data)[bank])]
-            return
-        old, old_bank = Signal(8 * BANK_BYTES, reset_less=True), Signal(low, name="old_bank", reset_less=True)
-        of_source, old_came, arrived = Signal(name="answer_of_source"), Signal(name="old_came"), Signal(INTEGER_LATENCY)
-        word = Signal(8 * BANK_BYTES, name="answer_word")
-        m.d.comb += [of_source.eq(old_came | ~reduces), word.eq(Array(answer.payload.data)[Mux(of_source, bank, old_bank)])]
+        bank = Signal(low, name="answer_bank", reset_less=True)     # of the next answer of the source
+        of_source, number = Const(1), bank
+        if self.cfg.reductions:
+            of_source, old_bank = Signal(name="answer_of_source"), Signal(low, name="old_bank", reset_less=True)
+            number = Mux(of_source, bank, old_bank)
         with m.If(self.i.ready):
-            m.d.sync += [bank.eq(self.i.payload.source_block), old_bank.eq(self.i.payload.destination_block)]
+            m.d.sync += bank.eq(self.i.payload.source_block)
+        with m.Elif(answer.valid & of_source):
+            m.d.sync += bank.eq(bank + 1)
+        word = Signal(8 * BANK_BYTES, name="answer_word")
+        m.d.comb += word.eq(Array(answer.payload.data)[number])
+        if not self.cfg.reductions:
+            m.d.comb += [words.i.valid.eq(answer.valid), words.i.payload.eq(word)]
+            return
+        old, old_came = Signal(8 * BANK_BYTES, reset_less=True), Signal(name="old_came")
+        arrived = Signal(INTEGER_LATENCY)       # blocks on their way through the reducers
+        with m.If(self.i.ready):
+            m.d.sync += old_bank.eq(self.i.payload.destination_block)
         with m.Elif(answer.valid):
             m.d.sync += old_came.eq(~of_source)
-            with m.If(of_source):
-                m.d.sync += bank.eq(bank + 1)
-            with m.Else():
+            with m.If(~of_source):
                 m.d.sync += [old.eq(word), old_bank.eq(old_bank + 1)]
         m.d.sync += arrived.eq(Cat(answer.valid & of_source, arrived))
-        m.d.comb += [words.i.valid.eq(arrived[-1]), words.i.payload.eq(self._combined(m, move, old, word))]
+        m.d.comb += [
+            of_source.eq(old_came | ~reduces), words.i.valid.eq(arrived[-1]), words.i.payload.eq(self._combined(m, move, old, word)),
+        ]
 
     def _combined(self, m, move, old, new):
         """Reduction of two blocks, ``new`` where the copy is none; ``INTEGER_LATENCY`` cycles later."""

@@ -159,7 +159,8 @@ class BlockAccess(Host):
         source, target = self._place_bytes(array), self._place_bytes(into)
         try:
             self._launch(BlockCopy(start, source, array.nbytes, to_shared=True))
-            self._launch(BlockCopy(destination, target, array.nbytes, to_shared=True))
+            if reduction:       # of what lies there
+                self._launch(BlockCopy(destination, target, array.nbytes, to_shared=True))
             stats = self._launch(BlockMove("shared", destination, start, array.nbytes, reduction))
             self._bring_out(destination, target, array.nbytes)
             return ArrayResult(self._bytes_at(target, into), stats)

@@ -255,12 +255,16 @@ def _swizzle(value: int, word: int, cfg: Config | None) -> str | None:
     return f"a segment without {', '.join(missing)}" if f".{mode.name[1:]}B" in missing else None
 
 
+def _loads(word: int) -> bool:
+    """Whether a copy is one from global to shared memory."""
+    return (_get(word, "modifiers.copy.destination"), _get(word, "modifiers.copy.source")) == (Space.SHARED.value, Space.GLOBAL.value)
+
+
 def _plain_copy(value: int, word: int, cfg: Config | None) -> str | None:
     swizzle, reduction = (_get(word, f"modifiers.copy.{name}") for name in ("swizzle", "reduction"))
     missing = _unknown(cfg)
     defined = reduction in {member.value for member in Reduction}
-    loads = (_get(word, "modifiers.copy.destination"), _get(word, "modifiers.copy.source")) == (Space.SHARED.value, Space.GLOBAL.value)
-    reduces = (cfg is None or cfg.reductions) and defined and not loads
+    reduces = (cfg is None or cfg.reductions) and defined and not _loads(word)
     if f".{Swizzle(swizzle).name[1:]}B" not in missing and (reduces or reduction == Reduction.NONE.value):
         return None
     allowed = "without reduction" if cfg and not cfg.reductions else "without reduction, or with a defined one unless it is .shared.global"
@@ -272,8 +276,7 @@ def _multicast(value: int, word: int, cfg: Config | None) -> str | None:
         return None
     if cfg and not cfg.multicast:
         return "a copy without .multicast: the configuration has none"
-    loads = (_get(word, "modifiers.copy.destination"), _get(word, "modifiers.copy.source")) == (Space.SHARED.value, Space.GLOBAL.value)
-    return None if loads else "a copy without .multicast unless it is .shared.global"
+    return None if _loads(word) else "a copy without .multicast unless it is .shared.global"
 
 
 def _recurrent(value: int, word: int, cfg: Config | None) -> str | None:
