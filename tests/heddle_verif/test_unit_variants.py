@@ -9,6 +9,8 @@ from heddle_verif.variants.unit_variants import PRESETS, PROVED, SCALED, UNITS, 
 
 QUICK = [(name, configuration) for name, unit in UNITS.items() for configuration in unit.quick]
 ALL = [(name, configuration) for name, unit in UNITS.items() for configuration in unit.configurations]
+# Their own tests run all of their benches on ``tiny`` and Verilator at night.
+OWN = ("front_end", "matrix_unit", "thread_unit", "shared_lsu", "tmau", "engine", "sparse_engine")
 
 
 @pytest.mark.parametrize("name", UNITS)
@@ -60,7 +62,7 @@ def test_some(name, configuration, seed):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("name, configuration", ALL)
+@pytest.mark.parametrize("name, configuration", [case for case in ALL if not (case[0] in OWN and case[1] == "tiny")])
 def test_all(name, configuration, seed):
     run(name, configuration, UNITS[name].simulator, seed, UNITS[name].night, fewer=3)
 

@@ -114,7 +114,7 @@ def test_random_layers(name, seed):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("name", ["tiny", "base", "quad"])
+@pytest.mark.parametrize("name", ["tiny", "base", pytest.param("quad", marks=pytest.mark.soak)])
 def test_many_layers(name, seed):
     """On the generated hardware, as the presets ship; the panel of ``tiny`` does not hold the rows of large images."""
     rng = np.random.default_rng(seed)
