@@ -16,8 +16,8 @@ from .matrix.unit import MatrixUnit
 from .memory.barriers import Barriers
 from .memory.global_arbiter import GlobalArbiter
 from .memory.shared_memory import SharedMemory
-from .rnn.engine import RecurrentEngine
-from .sparse.engine import SparseEngine
+from .rnn.recurrent_engine import RecurrentEngine
+from .sparse.sparse_engine import SparseEngine
 from .thread.unit import ThreadUnit
 from .tmau.layouts import multicast_beat_layout
 from .tmau.row_expander import RowExpander
@@ -176,7 +176,7 @@ class Core(Component):
         writers = (copy.bank_write, thread.bank_write) if cfg.shared_writes > 1 else (thread.bank_write, copy.bank_write)
         for requester, port in zip((*writers, *(unit.bank_write for unit in (*of_engine, *of_sparse))), shared.write, strict=True):
             connect(m, requester, port)
-        for client, port in zip((thread.global_port, copy.global_port), arbiter.i_client):
+        for client, port in zip((thread.global_port, copy.global_port), arbiter.i_client, strict=True):
             connect(m, client, port)
         connect(m, arbiter.o, flipped(self.global_port))
         connect(m, copy.o_arrival, barriers.arrive)

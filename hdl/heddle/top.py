@@ -83,7 +83,7 @@ class Top(Component):
         units = _Cores(cores, masters, level2)
 
         self._through(m, lite, axi_lite_members())
-        for core, master, client, memory in zip(cores, masters, level2.i, level2.o):
+        for core, master, client, memory in zip(cores, masters, level2.i, level2.o, strict=True):
             connect(m, core.global_port, client)
             connect(m, memory, master.i)
         connect(m, lite.access, registers.access)
@@ -123,7 +123,7 @@ class Top(Component):
     def _run(self, m, registers, run, units):
         """Distribute program, uniform registers, start and stop to all cores; collect errors and ends of runs."""
         level2_busy = units.level2.busy if self.cfg.l2_kib else 0
-        for number, (core, master) in enumerate(zip(units.cores, units.masters)):
+        for number, (core, master) in enumerate(zip(units.cores, units.masters, strict=True)):
             of_core = run.cores[number]
             m.d.comb += [
                 core.i_program.payload.eq(registers.o_program.payload), core.i_program.valid.eq(registers.o_program.valid),

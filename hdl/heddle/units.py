@@ -27,9 +27,9 @@ def _units():
     from .memory.barriers import Barriers
     from .memory.global_arbiter import GlobalArbiter
     from .memory.shared_memory import SharedMemory
-    from .rnn.engine import RecurrentEngine
+    from .rnn.recurrent_engine import RecurrentEngine
     from .rnn.tail import Tail
-    from .sparse.engine import SparseEngine
+    from .sparse.sparse_engine import SparseEngine
     from .thread.alu import Alu
     from .thread.offset_fetch import OffsetFetch
     from .thread.unit import ThreadUnit

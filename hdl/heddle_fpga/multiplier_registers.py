@@ -99,7 +99,7 @@ def _pack(cells, name, operands, product):
     used = [index for index in range(2 * WIDTH) if product is None or index in product]
     shift = 0
     parameters["GSR"] = "DISABLED"
-    for number, (letter, (bits, (clock, enable, reset), registers)) in enumerate(zip("AB", operands)):
+    for number, (letter, (bits, (clock, enable, reset), registers)) in enumerate(zip("AB", operands, strict=True)):
         move = WIDTH - len(bits) if product is not None and max(used) + shift + WIDTH - len(bits) < 2 * WIDTH else 0
         sources = [cells[register]["connections"]["DI"][0] if register else "0" for register in registers]
         if not move:

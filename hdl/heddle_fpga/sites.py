@@ -51,7 +51,7 @@ def assign_sites(cells, placements):
     for placement in placements:
         path = re.compile(rf"(^|\.){re.escape(placement.cells)}") if placement.cells else re.compile("")
         fitting = [name for name in names if cells[name]["type"] == placement.type and name not in assigned and path.search(name)]
-        for name, site in zip(fitting, placement.sites):
+        for name, site in zip(fitting, placement.sites, strict=False):        # as many as there are of both
             cells[name]["attributes"]["BEL"] = site
             assigned.add(name)
     return len(assigned)

@@ -114,7 +114,8 @@ class RunControl(Component):
             before = before | error.valid
         stopping, over, keep, is_late = (Signal(name=name) for name in ("stopping", "time_is_over", "keep", "is_late"))
         m.d.comb += [
-            stopping.eq(any_of(chosen & (error.payload.code != ErrorCode.PRODUCT_RANGE) for chosen, error in zip(first, self.i_error))),
+            stopping.eq(any_of(chosen & (error.payload.code != ErrorCode.PRODUCT_RANGE)
+                               for chosen, error in zip(first, self.i_error, strict=True))),
             over.eq(late & ~self._stop),
         ]
         with m.If(self.status.running & (arrived | over)):
@@ -125,7 +126,7 @@ class RunControl(Component):
         m.d.sync += core.eq(any_of(Mux(chosen, source // self._sources, 0) for source, chosen in enumerate(first)))
         noted = []      # all payloads but that of the first error are zero: an OR selects
         self._note_limit(m, over, core, noted)
-        for source, (chosen, error) in enumerate(zip(first, self.i_error)):
+        for source, (chosen, error) in enumerate(zip(first, self.i_error, strict=True)):
             noted.append(Signal(error_layout, name=f"noted_{source}", reset_less=True))
             m.d.sync += noted[-1].eq(error.payload)
             with m.If(over | ~chosen):

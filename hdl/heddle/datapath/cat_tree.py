@@ -118,7 +118,7 @@ class CatTree(Component):
         even, odd = Signal(signed(width), name="even", reset_less=True), Signal(signed(quarter_bits + 1), name="odd", reset_less=True)
         high = Signal(16, name="odd_high_s", reset_less=True)
         alone = [Signal(signed(quarter_bits), name=f"alone_{number}", reset_less=True) for number in range(2)]
-        m.d.sync += [even.eq(totals[0]), odd.eq(totals[1]), *(value.eq(quarter) for value, quarter in zip(alone, quarters))]
+        m.d.sync += [even.eq(totals[0]), odd.eq(totals[1]), alone[0].eq(quarters[0]), alone[1].eq(quarters[1])]
         with m.If(taps.quarters):
             m.d.sync += [even.eq(0), odd.eq(0)]
         with m.Else():

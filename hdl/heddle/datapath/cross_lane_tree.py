@@ -104,7 +104,7 @@ class CrossLaneTree(Component):
             for weighted, name, values, holds in ((kept, "pair", pairs, self.pairs), (totals, "quad", quads, self.quads),
                                                   (rest, "rest", others, self.quads & self.total)):
                 scaled = registers(f"{name}_scaled", values, 24, holds & self.scaled)
-                weighted[:] = [value | Cat(Const(0, 8), more).as_signed() for value, more in zip(weighted, scaled)]
+                weighted[:] = [value | Cat(Const(0, 8), more).as_signed() for value, more in zip(weighted, scaled, strict=True)]
         sums = [value | totals[j // 2] if totals else value for j, value in enumerate(kept)]
         m.d.comb += [output.eq(value) for output, value in zip(self.o, sums, strict=True)]
         m.d.comb += self.first.eq(any_of([sums[0], *rest]))

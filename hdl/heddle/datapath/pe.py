@@ -273,7 +273,7 @@ class PE(Component):
             tree.row.eq(self.files.products.thread_register),
             tree.bank.eq(self.files.read_tap),
         ]
-        taps = zip(self.thread.each_tap, tree.each_tap) if self.cfg.sparse else ((self.thread.tap, tree.tap_data),)
+        taps = zip(self.thread.each_tap, tree.each_tap, strict=True) if self.cfg.sparse else ((self.thread.tap, tree.tap_data),)
         for number, (output, value) in enumerate(taps, 1):
             read = Signal(32, name=f"tap_read_{number}" if self.cfg.sparse else "tap_read", reset_less=True)
             m.d.comb += output.eq(read)

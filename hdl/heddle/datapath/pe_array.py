@@ -218,8 +218,9 @@ class PEArray(Component):
             spread.append(element)
         words = [[Signal.like(value, name=f"word_{slot}_{index}") for index, value in enumerate(word)]
                  for slot, word in enumerate(self.word)]
-        for either, word in zip(words, self.word):
-            m.d.comb += [chosen.eq(Mux(self.engine_active, element, value)) for chosen, element, value in zip(either, spread, word)]
+        for either, word in zip(words, self.word, strict=True):
+            m.d.comb += [chosen.eq(Mux(self.engine_active, element, value))
+                         for chosen, element, value in zip(either, spread, word, strict=True)]
         return words
 
     def _later(self, m, name, value, reset=False):

@@ -64,16 +64,16 @@ class L2(Component):
     def elaborate(self, platform):
         m = Module()
         if not self.cfg.l2_kib:
-            for client, memory in zip(self.i, self.o):
+            for client, memory in zip(self.i, self.o, strict=True):
                 connect(m, client=flipped(client), memory=flipped(memory))
             return m
         port_type, bank_type = SharedModule("level2_port", L2Port, self.cfg), SharedModule("level2_bank", L2Bank, self.cfg)
         ports = [port_type.instantiate(m, f"port_{number}") for number in range(self.cfg.cores)]
         banks = [bank_type.instantiate(m, f"bank_{number}") for number in range(L2Sizes(self.cfg).banks)]
-        for number, (port, client) in enumerate(zip(ports, self.i)):
+        for number, (port, client) in enumerate(zip(ports, self.i, strict=True)):
             connect(m, flipped(client), port.client)
             m.d.comb += port.core.eq(number)
-        for number, (bank, memory) in enumerate(zip(banks, self.o)):
+        for number, (bank, memory) in enumerate(zip(banks, self.o, strict=True)):
             connect(m, bank.memory, flipped(memory))
             m.d.comb += [bank.number.eq(number), bank.invalidate.eq(self.invalidate)]
             self._to_bank(m, ports, number, bank)
@@ -88,7 +88,7 @@ class L2(Component):
         for name, shape, last in (("read", line_read_layout(self.cfg), None), ("write", line_part_layout(self.cfg), "ends")):
             join = RoundRobinArbiter(shape, len(ports), last=last, first=1 % len(ports))
             m.submodules[f"{name}_join_{number}"] = join
-            for port, way_in in zip(ports, join.i):
+            for port, way_in in zip(ports, join.i, strict=True):
                 out, mine = getattr(port, f"o_{name}"), getattr(port, f"{name}_bank") == number
                 m.d.comb += [way_in.valid.eq(out.valid & mine), way_in.payload.eq(out.payload)]
                 with m.If(mine):

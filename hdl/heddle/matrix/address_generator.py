@@ -159,7 +159,7 @@ class AddressGenerator(Component):
         for entry, source in zip(based.entries, self.entries, strict=True):
             m.d.sync += [entry.offset.eq(self.i.payload.base + source.offset), entry.positions.eq(source.positions)]
         m.d.sync += [based.beyond.eq(self.beyond & self._by_entry(self.i.payload)), addressed.beyond.eq(based.beyond)]
-        m.d.sync += [byte.eq(self._place(based, entry, 0)) for byte, entry in zip(addressed.bytes, based.entries)]
+        m.d.sync += [byte.eq(self._place(based, entry, 0)) for byte, entry in zip(addressed.bytes, based.entries, strict=True)]
 
     def _place(self, based, entry, column):
         """Address of what an entry addresses, for a column."""
@@ -227,7 +227,7 @@ class AddressGenerator(Component):
                 error = self._with_entries(group, column, error)
             if column == 0 and cfg.transpose:
                 of_rows = _first(self._errors_of_rows(m, group))
-                error = [Mux(group.transpose, rows, words) for rows, words in zip(of_rows, error)]
+                error = [Mux(group.transpose, rows, words) for rows, words in zip(of_rows, error, strict=True)]
             wrong.append(group.used[column] & error[0])
             codes.append(error[1])
             operands.append(error[2])
@@ -240,7 +240,7 @@ class AddressGenerator(Component):
         """The error of a word with those of compiled offsets: no such entries, and those of the bytes instead of the word."""
         if self.cfg.byte_entries and column == 0:
             outside = [(byte[self.cfg.shared_address_bits:].any(), ErrorCode.OUT_OF_RANGE, byte) for byte in group.bytes]
-            of_word = [Mux(group.compiled == OffsetEntry.BYTE, byte, word) for byte, word in zip(_first(outside), of_word)]
+            of_word = [Mux(group.compiled == OffsetEntry.BYTE, byte, word) for byte, word in zip(_first(outside), of_word, strict=True)]
         return _first([(group.beyond, ErrorCode.OFFSET_RANGE, self.cfg.compiled_offsets), of_word])
 
     def _errors_of_rows(self, m, group):

@@ -131,7 +131,7 @@ class BankScheduler(Component):
         m.d.comb += [self.o.payload.eq(request), self.o.valid.eq(request.bank.any() | request.step.step | ends)]
         words = [self._banks(word) for word in group.words]
         one_hot = [Signal(BANKS, name=f"bank_{slot}") for slot in range(cfg.fetch_slots)]
-        m.d.comb += [bank.eq(1 << number) for bank, (number, _) in zip(one_hot, words)]
+        m.d.comb += [bank.eq(1 << number) for bank, (number, _) in zip(one_hot, words, strict=True)]
         lanes = range(cfg.threads)
         active = Cat(group.merge.active[lane % cfg.positions] for lane in lanes)
         receivers = active & Cat(group.merge.destination[lane % 4] for lane in lanes)

@@ -156,7 +156,7 @@ class MergeSplit(Component):
         threads = self.cfg.threads
         for column_of_group, place in enumerate(places):
             selects = [Signal(len(COLUMN_MODES), name=f"select_{column_of_group}_{a}") for a in range(POSITIONS_A)]
-            m.d.comb += [select.eq(Mux(here, modes, 0)) for select, here in zip(selects, place)]
+            m.d.comb += [select.eq(Mux(here, modes, 0)) for select, here in zip(selects, place, strict=True)]
             for column in range(threads):
                 terms = []
                 for number, mode in enumerate(COLUMN_MODES):

@@ -148,7 +148,7 @@ class TransposeFetch(Component):
                 *(getattr(output, name).eq(0) for name in entry_fields(self.cfg) if name != "bytes"),
                 output.piece.used.eq(1), output.piece.group.eq(group), output.piece.last.eq(group == final),
                 *(word.eq(Cat(zeros, swizzled(self.cfg, first + distance, swizzle, BANK_BYTES)))
-                  for word, distance in zip(output.words, distances)),
+                  for word, distance in zip(output.words, distances, strict=False)),
             ]
         with m.If(loading & self.o.ready):
             m.d.sync += [group.eq(group + 1), first.eq(first + stride), loading.eq(group != final)]

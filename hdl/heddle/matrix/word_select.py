@@ -91,7 +91,8 @@ class WordSelect(Component):
         stage = Signal(word_request_layout(self.cfg), name="arrived_request")       # with the registers behind the banks
         m.d.sync += [
             stage.eq(oldest),
-            *(slot.served.eq(asking.served & (asking.bank & arrived).any()) for slot, asking in zip(stage.slots, oldest.slots)),
+            *(slot.served.eq(asking.served & (asking.bank & arrived).any())
+              for slot, asking in zip(stage.slots, oldest.slots, strict=True)),
             stage.step.step.eq(oldest.step.step & complete), stage.step.last.eq(oldest.step.last & complete),
         ]
         takes, arrives, step, b_signed = self._take(stage), Cat(slot.served for slot in stage.slots).any(), stage.step, stage.b_signed

@@ -73,7 +73,7 @@ class GlobalArbiter(Component):
     def _requests(self, m, name, clients, output, allowed=1):
         """Joins two request streams while ``allowed``; returns the number of the granted client."""
         m.submodules[f"{name}_arbiter"] = arbiter = RoundRobinArbiter(clients[0].payload.shape(), CLIENTS)
-        for client, port in zip(clients, arbiter.i):
+        for client, port in zip(clients, arbiter.i, strict=True):
             m.d.comb += [port.payload.eq(client.payload), port.valid.eq(client.valid & allowed), client.ready.eq(port.ready & allowed)]
         request = arbiter.o.payload
         m.d.comb += [

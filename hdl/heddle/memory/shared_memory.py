@@ -84,23 +84,23 @@ class SharedMemory(Component):
             asked_writes, held = self._one_write(m, writers, asked_writes, bus)
         for index in range(BANKS):
             bank = banks.instantiate(m, f"bank_{index}")
-            for port, request, inner in zip(readers, asked, bank.read):
+            for port, request, inner in zip(readers, asked, bank.read, strict=True):
                 m.d.comb += [inner.request.eq(request[index]), inner.row.eq(port.held.row[index]), port.grant[index].eq(inner.grant)]
-            for request, write, inner in zip(asked_writes, held, bank.write):
+            for request, write, inner in zip(asked_writes, held, bank.write, strict=True):
                 line = index % len(write.row)
                 m.d.comb += [
                     inner.request.eq(request[index]), inner.row.eq(write.row[line]), inner.data.eq(write.data[line]),
                     inner.mask.eq(write.mask[line]),
                 ]
             grants = [bus] if one_bus else [port.grant for port in writers]
-            m.d.comb += [grant[index].eq(inner.grant) for grant, inner in zip(grants, bank.write)]
+            m.d.comb += [grant[index].eq(inner.grant) for grant, inner in zip(grants, bank.write, strict=True)]
             m.d.comb += [outer.answer.payload.data[index].eq(bank.data) for outer in self.read]
-        for outer, port in zip(self.read, readers):
+        for outer, port in zip(self.read, readers, strict=True):
             m.d.comb += [
                 outer.answer.valid.eq(port.granted.any()), outer.answer.payload.bank.eq(port.granted),
                 outer.answer.payload.last.eq(port.last),
             ]
-        m.d.comb += [outer.written.eq(port.last) for outer, port in zip(self.write, writers)]
+        m.d.comb += [outer.written.eq(port.last) for outer, port in zip(self.write, writers, strict=True)]
         return m
 
     def _port(self, m, name, outer, layout):
@@ -128,9 +128,9 @@ class SharedMemory(Component):
     def _one_write(self, m, writers, requests, grant):
         """The write bus of ``cfg.shared_writes`` 1: requests and payload of the requesting port with the lowest index."""
         request, held, taken = requests[-1], writers[-1].held.as_value(), 0
-        for port, asks in reversed(list(zip(writers[:-1], requests[:-1]))):
+        for port, asks in reversed(list(zip(writers[:-1], requests[:-1], strict=True))):
             request, held = Mux(asks.any(), asks, request), Mux(asks.any(), port.held.as_value(), held)
-        for port, asks in zip(writers, requests):
+        for port, asks in zip(writers, requests, strict=True):
             m.d.comb += port.grant.eq(Mux(taken, 0, asks & grant))
             taken = taken | asks.any()
         bus = Signal(shared_write_layout(self.cfg), name="bus")

@@ -1,5 +1,6 @@
 """Activation functions: sigmoid, tanh, ReLU and identity of signed 18-bit fixed-point numbers."""
 
+import itertools
 import math
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
@@ -25,7 +26,7 @@ def interval_table():
     interval; both in units of 2^-16.
     """
     base = [round(ONE * math.tanh(index / 32)) for index in range(INTERVALS + 1)]
-    return [{"base": begin, "slope": end - begin} for begin, end in zip(base, base[1:])]
+    return [{"base": begin, "slope": end - begin} for begin, end in itertools.pairwise(base)]
 
 
 class Activation(Component):

@@ -179,4 +179,4 @@ class ColumnReader(Component):
             differences.fresh.eq(sweep.fresh), differences.held.eq(sweep.held), differences.take.eq(moves & sweep.difference),
         ]
         m.d.comb += [sink.eq(value) for sink, value in zip(differences.i, values, strict=True)]
-        return [Mux(sweep.difference, source, value) for source, value in zip(differences.o, values)]
+        return [Mux(sweep.difference, source, value) for source, value in zip(differences.o, values, strict=True)]

@@ -75,7 +75,7 @@ class DeltaThreshold(Component):
         word = Signal.like(self.word, name="word_read", reset_less=True)
         with m.If(self.read):
             m.d.sync += word.eq(self.word)
-        for lane, (value, sent) in enumerate(zip(self.i, self.o)):
+        for lane, (value, sent) in enumerate(zip(self.i, self.o, strict=True)):
             m.submodules[f"sent_{lane}"] = memory = Memory(
                 shape=16, depth=cfg.rnn_elements // cfg.vector_lanes, init=[], attrs={"no_rw_check": 1})
             read, write = memory.read_port(domain="comb"), memory.write_port()     # combinational read, then registers

@@ -91,7 +91,7 @@ class OutputWriter(Component):
         else:
             m.d.comb += [payload.bank.eq(first | second), last.eq(1)]
             of_second, wraps = second, [first[-1]] if count > BANK_BYTES else []
-        for line, (line_row, data, enables) in enumerate(zip(payload.row, payload.data, payload.mask)):
+        for line, (line_row, data, enables) in enumerate(zip(payload.row, payload.data, payload.mask, strict=True)):
             m.d.comb += [
                 line_row.eq(row + (wraps[line] if line < len(wraps) else 0)), enables.eq(mask),
                 data.eq(Mux(of_second[line], elements[8 * BANK_BYTES:], word) if count > BANK_BYTES else word),

@@ -64,5 +64,5 @@ class RowSequencer(Component):
                 elements.eq(column.elements),
             ]
         with m.If(fresh):       # one cycle after the first step
-            m.d.sync += [value.eq(element) for value, element in zip(self.pe.word, elements)]
+            m.d.sync += [value.eq(element) for value, element in zip(self.pe.word, elements, strict=True)]
         return m

@@ -112,7 +112,7 @@ class Scheduler(Component):
 
     def _choose(self, m):
         m.submodules.turns = turns = ContextArbiter(self.cfg.rnn_contexts)
-        for index, (kind, known, status) in enumerate(zip(self._kinds, self._known, self.status)):
+        for index, (kind, known, status) in enumerate(zip(self._kinds, self._known, self.status, strict=True)):
             unfinished = (status.launched - status.finished)[:COUNT_BITS]
             room, writes, waits, there = (Signal(name=f"{name}_{index}") for name in ("room", "writes", "waits", "there"))
             m.d.comb += [
@@ -222,7 +222,7 @@ class Scheduler(Component):
             self._head_write.addr.eq(came_context), self._head_write.data.eq(sweep), self._head_write.en.eq(came),
         ]
         m.d.sync += [came.eq(fetch & ~self.clear), came_context.eq(fetch_context)]
-        for index, (kind, known) in enumerate(zip(self._kinds, self._known)):
+        for index, (kind, known) in enumerate(zip(self._kinds, self._known, strict=True)):
             with m.If(came & (came_context == index)):
                 m.d.sync += [
                     known.eq(1), kind.wait.eq(sweep.wait), kind.last.eq(sweep.last),
@@ -235,7 +235,7 @@ class Scheduler(Component):
         """A context is free when its last pass was granted and its jobs are finished; without a job in that pass, when the column
         reader is idle.
         """
-        for index, (running, status) in enumerate(zip(self.running, self.status)):
+        for index, (running, status) in enumerate(zip(self.running, self.status, strict=True)):
             over, jobs = Signal(name=f"over_{index}"), Signal(name=f"jobs_{index}")
             with m.If(spent & (self._context == index)):
                 m.d.sync += [over.eq(1), jobs.eq(launched)]

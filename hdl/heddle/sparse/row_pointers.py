@@ -159,7 +159,7 @@ class RowPointers(Component):
             rows.eq(Mux(job.scaled, self.cfg.shared_rows << PIECE_BITS, self.cfg.shared_rows)),
             falls.eq(value < Mux(opened, before, job.first)), faulty.eq(gone | falls | (lost & opened & (value != before))),
             some.eq(opened & ~faulty & (value != before)),
-            count.eq(value - before), *(offset.eq(each - job.first) for offset, each in zip(offsets, (before, value))),
+            count.eq(value - before), *(offset.eq(each - job.first) for offset, each in zip(offsets, (before, value), strict=True)),
             item.kind.eq(Mux(faulty, ItemKind.FAULT, ItemKind.ROW)), item.pc.eq(self._pc),
             item.code.eq(Mux(gone | ~falls, ErrorCode.OUT_OF_RANGE, ErrorCode.SPARSE_POINTER)),
             item.operand.eq(Mux(gone, self._number * BANK_BYTES, Mux(falls, number, left_operand))), item.number.eq(number),

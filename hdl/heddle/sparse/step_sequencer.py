@@ -154,7 +154,8 @@ class StepSequencer(Component):
             self._valid.eq(fires | (self.i.valid & (item.kind == ItemKind.FAULT) & ~self._valid)), chosen.count.eq(count),
             chosen.first.eq(first), chosen.last.eq(last), chosen.sums.eq(sums),
             chosen.halves.eq((count == 1) & (pairs > 1) & ~item.samples),
-            chosen.fault.eq(window.fault), *(kept.eq(value) for kept, value in zip(chosen.elements, window.o)), chosen.item.eq(item),
+            chosen.fault.eq(window.fault), chosen.item.eq(item),
+            *(kept.eq(value) for kept, value in zip(chosen.elements, window.o, strict=True)),
             inside.eq(inside + (fires & first & ~item.samples) - self.drained), chosen.half.eq(self.half), chosen.weights.eq(weights),
         ]
         with m.If(fires):
@@ -247,7 +248,7 @@ class StepSequencer(Component):
             places[0].eq(Mux(chosen.count == 0, 0, first.index)), places[1].eq(Mux(chosen.count[1], second.index, places[0])),
             reads.active.eq(step.step & ~sampled), self.halves.eq(step.step & halves),
             self.o_row.valid.eq((step.step & ends & ~sampled) | row.empty),
-            self.pe.take.eq(take), *(word.eq(value) for word, value in zip(self.pe.word, words)),
+            self.pe.take.eq(take), *(word.eq(value) for word, value in zip(self.pe.word, words, strict=False)),
         ]
         m.d.sync += [
             step.step.eq(fires & ~(item.samples & (chosen.count == 0))), step.product.eq(chosen.sums), step.source.eq(chosen.sums),
@@ -258,7 +259,7 @@ class StepSequencer(Component):
             ends.eq(chosen.last), halves.eq(chosen.halves), row.sums.eq(chosen.sums), row.output.eq(item.output),
             row.ends.eq(item.ends), row.scaled.eq(item.scaled), row.strips.eq(item.strips), row.stride.eq(item.stride),
             row.empty.eq(self.panel.done),
-            take.eq(step.step), *(word.eq(element) for word, element in zip(words, elements)),
+            take.eq(step.step), *(word.eq(element) for word, element in zip(words, elements, strict=True)),
             elements[0].eq(Mux(chosen.count == 0, 0, first.value)),
         ]
         with m.If(self.panel.done):

@@ -62,7 +62,7 @@ class WordReads(Component):
         m.d.comb += [
             free.eq((~valid | request.ready) & clients.i.ready & ~self.hold),
             *(bit.eq(each.valid & ~Cat(other.valid for other in self.request[:number]).any())
-              for number, (bit, each) in enumerate(zip(grant, self.request))),
+              for number, (bit, each) in enumerate(zip(grant, self.request, strict=True))),
             *(each.ready.eq(free & ~Cat(other.valid for other in self.request[:number]).any())
               for number, each in enumerate(self.request)),
             chosen.eq(select_one_hot(grant, [each.payload.as_value() for each in self.request])),

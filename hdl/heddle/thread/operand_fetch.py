@@ -164,7 +164,7 @@ class OperandFetch(Component):
         m.submodules.queue = queue = Queue(thread_operation_layout(self.cfg), self.cfg.thread_queue)
         m.submodules.reader = reader = OperandCollector(self.cfg)
         link(m, self.i, queue.i)
-        for outer, inner in zip(self.pending_writes, reader.pending_writes):    # ``flipped`` takes no array
+        for outer, inner in zip(self.pending_writes, reader.pending_writes, strict=False):    # with overlap the reader has one more
             connect(m, flipped(outer), inner)
         connect_members(m, flipped(self), reader, collector_members(self.cfg))
         if self.cfg.thread_overlap:
@@ -303,7 +303,7 @@ class OperandCollector(Component):
         ]
         if self.cfg.register_pairs:
             m.d.comb += port.read_pair.eq(port.read & walk.read.second & self.kind.pairs)
-        m.d.sync += [later.eq(earlier) for earlier, later in zip((granted, *under_way), under_way)]
+        m.d.sync += [later.eq(earlier) for earlier, later in zip((granted, *under_way[:-1]), under_way, strict=True)]
         m.d.sync += [asked.eq(asked + granted.final), written.eq(written + arriving.final), taken.eq(taken + entries.take)]
         if not overlap:
             with m.If(self.start):

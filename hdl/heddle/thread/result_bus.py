@@ -1,5 +1,7 @@
 """Result bus of the SIMD lanes: shared multipliers and late results."""
 
+import itertools
+
 from amaranth import *
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out, Signature
@@ -216,7 +218,7 @@ class ResultBus(Component):
             stages[0].slots.eq(Mux(multiplies, served, 0)), stages[0].group.eq(micro_op.group),
             stages[0].words.eq(micro_op.words), stages[0].last_word.eq(micro_op.last_word), stages[0].buffer.eq(micro_op.buffer),
         ]
-        for before, after in zip(stages, stages[1:]):
+        for before, after in itertools.pairwise(stages):
             m.d.sync += after.eq(before)
         self._products = stages
         self._multiplying = Cat(stage.slots.any() for stage in stages).any()

@@ -86,14 +86,14 @@ class ResultHazards(Component):
         written_late, written_loads = Signal(), Signal()            # the operation in write-back
         m.d.comb += [
             late.eq(Cat(self.operation.function == function for function in LATE).any()),
-            alike.eq(Cat(value == other for value, other in zip(now, kept)).all()),
+            alike.eq(Cat(value == other for value, other in zip(now, kept, strict=True)).all()),
             self.waiting_for_data.eq(self.pending & written_loads), self.keep_buffer.eq(self.waiting_for_data),
             self.may_compute.eq(Mux(late, (alike | ~busy) & ~(self.waiting_for_data & self.requesting), ~busy & ~self.waiting_for_data)),
             self.keep_control.eq(busy),
             self.landing.eq(Mux(written_late, self.late.landing, self.data_landing)),
         ]
         with m.If(self.load):
-            m.d.sync += [output.eq(value) for output, value in zip(kept, now)]
+            m.d.sync += [output.eq(value) for output, value in zip(kept, now, strict=True)]
         with m.If(self.leave):
             m.d.sync += [written_late.eq(late), written_loads.eq(self.loads), self.late.landing_buffer.eq(self.buffer)]
         return m

@@ -273,7 +273,7 @@ class SharedLsu(Component):
         m.d.comb += [
             requests.i.valid.eq(self._choose & self._first.any()),
             entry.slots.eq(Mux(current.store, 0, self._served)), entry.group.eq(current.group), entry.operation.eq(current.operation),
-            *(place.eq(address[:7]) for place, address in zip(entry.place, self._address)),
+            *(place.eq(address[:7]) for place, address in zip(entry.place, self._address, strict=True)),
             requests.o.ready.eq((answer.valid & answer.payload.last) | self.bank_write.written),
             self.arrived.group.eq(oldest.group),
         ]
@@ -284,7 +284,7 @@ class SharedLsu(Component):
             ]
         with m.If(requests.i.valid):
             m.d.sync += storing.eq(current.store)
-        for slot, (port, place) in enumerate(zip(self.place, oldest.place)):
+        for slot, (port, place) in enumerate(zip(self.place, oldest.place, strict=True)):
             arrives = answer.valid & oldest.slots[slot]
             m.d.comb += [
                 port.bank.eq(Cat(arrives & answer.payload.bank[bank] & (place.bank == bank) for bank in range(BANKS))),

@@ -337,7 +337,7 @@ class SlotResult(Component):
     def elaborate(self, platform):
         m = Module()
         words, offset, store, read = [], Signal(4, reset_less=True), self.store, self.read
-        for number, (source, counts) in enumerate([*zip(self.banks, self.placement.bank), (self.other, self.take_other)]):
+        for number, (source, counts) in enumerate([*zip(self.banks, self.placement.bank, strict=True), (self.other, self.take_other)]):
             word = Signal(8 * BANK_BYTES, name=f"word_{number}", reset_less=True)
             m.d.sync += word.eq(source)
             with m.If(~counts):

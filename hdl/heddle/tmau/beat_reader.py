@@ -272,7 +272,7 @@ class BeatReader(Component):
     def _strobes(self, beat):
         """Byte strobes of a beat: all bytes of the valid units, without the missing bytes of the last valid unit."""
         nbytes, units = unit_bytes(self.cfg), list(beat.valid_units)
-        for unit, following in zip(units, [*units[1:], 0]):
+        for unit, following in zip(units, [*units[1:], 0], strict=True):
             if self.cfg.tensors:
                 yield Cat(unit & (following | (byte + beat.missing < nbytes)) for byte in range(nbytes))
             else:

@@ -69,7 +69,7 @@ class MulticastNetwork(Component):
         """Arbiter and queue of one destination; the arbiter is returned."""
         arbiter = RoundRobinArbiter(multicast_beat_layout(self.cfg), self.cfg.cores, locked=False, registered=True)
         m.submodules[f"arbiter_{core}"] = arbiter
-        for port, beat, rest in zip(arbiter.i, beats, left):
+        for port, beat, rest in zip(arbiter.i, beats, left, strict=True):
             m.d.comb += [port.valid.eq(rest[core]), port.payload.eq(beat)]
         link(m, arbiter.o, self.o[core])
         return arbiter

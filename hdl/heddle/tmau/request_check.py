@@ -100,7 +100,7 @@ class RequestCheck(Component):
         valid = Signal()
         operation = Signal(copy_operation_layout, reset_less=True)
         is_load, is_move, prefetches = (Signal(name=name) for name in ("is_load", "is_move", "prefetches"))
-        m.d.comb += [signal.eq(value) for signal, value in zip((is_load, is_move, prefetches), self._kinds(operation))]
+        m.d.comb += [signal.eq(value) for signal, value in zip((is_load, is_move, prefetches), self._kinds(operation), strict=True)]
         checked = _Checked(operation, *self._addresses(m), is_move, prefetches)
         failed = self._verdict(m, checked)
 
@@ -124,12 +124,12 @@ class RequestCheck(Component):
         chosen = [Signal(name=name) for name in ("fails", "loads", "stores", "copies_within")[:len(decided)]]
         # An operation that fails leaves a cycle after its error: ``ready`` of errors is late in the cycle.
         m.d.comb += [
-            leaves.eq(self.stop | nothing | any_of(way & port.ready for way, (port, _) in zip(chosen[1:], decided[1:]))),
+            leaves.eq(self.stop | nothing | any_of(way & port.ready for way, (port, _) in zip(chosen[1:], decided[1:], strict=True))),
             reported.eq(chosen[0] & self.o_failure.ready & ~self.stop),
         ]
-        outcomes = [(nothing, ~some & ~failed), *((way, condition) for way, (_, condition) in zip(chosen, decided))]
+        outcomes = [(nothing, ~some & ~failed), *((way, condition) for way, (_, condition) in zip(chosen, decided, strict=True))]
         m.d.comb += [outcome.eq(valid & condition) for outcome, condition in outcomes]
-        m.d.comb += [port.valid.eq(way & ~self.stop) for way, (port, _) in zip(chosen, decided)]
+        m.d.comb += [port.valid.eq(way & ~self.stop) for way, (port, _) in zip(chosen, decided, strict=True)]
         m.d.comb += [
             self.i_operation.ready.eq(~valid | leaves),
             self.completed.eq((valid & (self.stop | nothing)) | reported),
@@ -183,7 +183,7 @@ class RequestCheck(Component):
         in_global = (address[global_bits:].any(),
                      address[BLOCK_BITS:global_bits] + (blocks if wide else low) > 1 << (global_bits - BLOCK_BITS))
         if self.cfg.copy_within:
-            return tuple(Mux(is_global, *pair) for pair in zip(in_global, in_shared))
+            return tuple(Mux(is_global, *pair) for pair in zip(in_global, in_shared, strict=True))
         return in_shared if of_shared else in_global
 
     def _unsupported(self, m):
@@ -219,7 +219,7 @@ class RequestCheck(Component):
         found = unsupported, undefined, field
         kept = [Signal.like(value, name=f"kept_{value.name}", reset_less=True) for value in found]
         with m.If(self.i_operation.ready):
-            m.d.sync += [register.eq(value) for register, value in zip(kept, found)]
+            m.d.sync += [register.eq(value) for register, value in zip(kept, found, strict=True)]
         return kept
 
     def _verdict(self, m, checked):

@@ -137,7 +137,7 @@ class TensorSetup(Component):
         self._keep(m, request, row, go & last)
         m.d.comb += [
             walk.loop.eq(loops), walk.inside.eq(inside), self.o.payload.bytes.eq(self._moved(m) << BLOCK_BITS),
-            *(out.place.eq(first) for out, first in zip(walk.loop, self._first_places)),
+            *(out.place.eq(first) for out, first in zip(walk.loop, self._first_places, strict=True)),
             # A result leaves when ``o`` is ready, failed or not, as the verdict is late in the cycle; a failure waits in a register.
             left.eq(finished & ~refused & (self.stop | self.o.ready)),
             self.o.valid.eq(finished & ~refused & ~failed & ~ignored & ~self.stop),
@@ -332,7 +332,7 @@ class TensorSetup(Component):
                 wanted.append((d <= descriptor.rank_minus_one if d else self._slices) & step.any())
                 values.append(step + 1)
         value = Const(0)
-        for condition, field in reversed(list(zip(wanted, values))):
+        for condition, field in reversed(list(zip(wanted, values, strict=True))):
             value = Mux(condition, Value.cast(field), value)
         return Cat(wanted).any(), value
 

@@ -27,7 +27,7 @@ def _join(m, ports, out, room):
         parts.eq(Mux(waits, kept, Cat(first.valid, second.valid & ~(first.valid & meets)))),
         out.valid.eq(parts.any() & room),
         out.payload.bank.eq(Mux(parts[0], first.payload.bank, 0) | Mux(parts[1], second.payload.bank, 0)),
-        *(port.request.ready.eq(part & room & out.ready) for port, part in zip(ports, parts)),
+        *(port.request.ready.eq(part & room & out.ready) for port, part in zip(ports, parts, strict=True)),
     ]
     m.d.sync += [waits.eq(out.valid & ~out.ready), kept.eq(parts)]
     for name in ("row", "data", "mask"):
@@ -73,11 +73,12 @@ class ReadPortMerge(Component):
         answer, came = self.o.answer, Signal(BANKS)     # banks of the oldest request that came in earlier answers
         m.d.comb += [
             requests.i.valid.eq(self.o.request.valid & self.o.request.ready), requests.o.ready.eq(answer.valid & answer.payload.last),
-            *(banks.eq(Mux(part, port.request.payload.bank, 0)) for banks, part, port in zip(requests.i.payload, parts, self.i)),
+            *(banks.eq(Mux(part, port.request.payload.bank, 0))
+              for banks, part, port in zip(requests.i.payload, parts, self.i, strict=True)),
         ]
         with m.If(answer.valid):
             m.d.sync += came.eq(Mux(answer.payload.last, 0, came | answer.payload.bank))
-        for port, banks in zip(self.i, requests.o.payload):
+        for port, banks in zip(self.i, requests.o.payload, strict=True):
             own = answer.payload.bank & banks
             m.d.comb += [
                 port.answer.valid.eq(answer.valid & own.any()), port.answer.payload.bank.eq(own),
@@ -124,6 +125,6 @@ class WritePortMerge(Component):
         m.d.comb += [
             requests.i.valid.eq(self.o.request.valid & self.o.request.ready), requests.i.payload.eq(parts),
             requests.o.ready.eq(self.o.written),
-            *(port.written.eq(self.o.written & part) for port, part in zip(self.i, requests.o.payload)),
+            *(port.written.eq(self.o.written & part) for port, part in zip(self.i, requests.o.payload, strict=True)),
         ]
         return m

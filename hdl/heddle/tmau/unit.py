@@ -204,7 +204,7 @@ class Tmau(Component):
         ports, mover, told = (flipped(self.bank_read), flipped(self.bank_write), flipped(self.global_port)), None, store.o_moved
         if self.cfg.copy_within:
             m.submodules.mover = mover = LocalDma(self.cfg)
-            for inner, outer in zip((mover.o_bank_read, mover.o_bank_write, mover.o_global_port), ports):
+            for inner, outer in zip((mover.o_bank_read, mover.o_bank_write, mover.o_global_port), ports, strict=True):
                 connect(m, inner, outer)
             ports = mover.bank_read, mover.bank_write, mover.global_port
             m.d.comb += [
@@ -298,10 +298,10 @@ class Tmau(Component):
         One register per source, zero unless granted, joined by OR.
         """
         kept, others = [], Const(0)
-        for name, failure in zip(("load", "store", "check", "other", "another", "third"), failures):
+        for number, failure in enumerate(failures):
             if failure is not failures[0]:
                 m.d.comb += failure.ready.eq(~others)
-            kept.append(Signal(error_layout, name=f"{name}_error", reset_less=True))
+            kept.append(Signal(error_layout, name=f"error_{number}", reset_less=True))
             m.d.sync += kept[-1].eq(failure.payload)
             with m.If(~failure.valid | others):
                 m.d.sync += kept[-1].eq(0)

@@ -33,8 +33,8 @@ _UNITS = {
     "tmau": ("tmau.request_generator.RequestGenerator", "tmau.multicast_network.MulticastNetwork"),
     "l2": ("l2.reduction_unit.ReductionUnit",),
     "axi": ("memory.global_arbiter.GlobalArbiter", "memory.axi_master.AxiMaster"),
-    "rnn": ("rnn.engine.RecurrentEngine", "rnn.tail.Tail", "rnn.context_arbiter.ContextArbiter"),
-    "sparse": ("sparse.engine.SparseEngine", "sparse.element_window.ElementWindow"),
+    "rnn": ("rnn.recurrent_engine.RecurrentEngine", "rnn.tail.Tail", "rnn.context_arbiter.ContextArbiter"),
+    "sparse": ("sparse.sparse_engine.SparseEngine", "sparse.element_window.ElementWindow"),
 }
 # Public components of these pages, which stand on the page of ``heddle``.
 _PUBLIC = {"streams": "`RegisterSlice`, `Queue`, `link`, `RoundRobinArbiter`", "matrix": "`PE`, `ReductionTree`, `CatTree`, `AdderTree`",

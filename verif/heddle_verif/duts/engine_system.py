@@ -8,7 +8,7 @@ from heddle.interfaces.control import EventPort
 from heddle.interfaces.front_end import RecurrentPort
 from heddle.interfaces.layouts import SharedReadPort, SharedWritePort
 from heddle.isa.counter_table import RNN_EVENTS
-from heddle.rnn.engine import RecurrentEngine
+from heddle.rnn.recurrent_engine import RecurrentEngine
 
 __all__ = ["EngineSystem", "with_lanes"]
 

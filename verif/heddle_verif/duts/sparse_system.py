@@ -8,7 +8,7 @@ from heddle.interfaces.front_end import SparsePort
 from heddle.interfaces.layouts import ErrorStream, SharedReadPort, SharedWritePort
 from heddle.isa.counter_table import SPARSE_EVENTS
 from heddle.lib.members import leaves
-from heddle.sparse.engine import SparseEngine
+from heddle.sparse.sparse_engine import SparseEngine
 
 __all__ = ["SparseSystem"]
 
