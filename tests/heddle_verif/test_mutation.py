@@ -108,12 +108,24 @@ def test_key_of_a_unit(monkeypatch):
     before = unit_key("adder_tree", 3, 1)
     assert before == unit_key("adder_tree", 3, 1) != unit_key("adder_tree", 4, 1)
     names = dict(source_texts(["heddle_verif.bench.shared_lsu"]))
-    assert "numpy" not in names and {
+    assert not {"numpy", "heddle.thread.shared_lsu"} & names.keys()      # the unit itself is Verilog in the key
+    assert {
         "heddle_verif.bench.shared_lsu", "heddle_verif.bench.thread_workload", "heddle.config", "heddle.parameters.derived"} <= names.keys()
     read = sources._text
     changed = "heddle_verif.bench.adder_tree"
     monkeypatch.setattr(sources, "_text", lambda name: read(name) + "# changed" if name == changed else read(name))
     assert unit_key("adder_tree", 3, 1) != before
+
+
+def test_comments_and_docstrings_are_no_change(tmp_path, monkeypatch):
+    path = tmp_path / "module.py"
+    monkeypatch.setattr(sources, "_path", lambda name: path)
+    texts = []
+    function = '''"""{}"""\ndef two():{}\n    """{}"""\n    return {}\n'''
+    for values in (("One.", "", "Three.", 4), ("Five.", "  # six", "Seven.", 4), ("One.", "", "Three.", 5)):
+        path.write_text(function.format(*values))
+        texts.append(sources._text("module"))
+    assert texts[0] == texts[1] != texts[2]
 
 
 @pytest.mark.parametrize("name", [name for name in UNITS if name.endswith("_base")])

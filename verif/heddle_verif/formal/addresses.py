@@ -4,7 +4,7 @@ from amaranth.asserts import AnyConst, AnySeq
 from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, Signal, signed
 from amaranth.lib.wiring import Component
 from heddle import load_config
-from heddle.tmau.box_walk import LOOPS, BoxWalk, place_bits
+from heddle.tmau.box_walk import FAR, LOOPS, BoxWalk, place_bits
 from heddle.tmau.row_bursts import RowBursts
 from heddle.tmau.rule_check import LAST_BITS, STRIDE_BITS, ExtentCheck
 
@@ -73,18 +73,19 @@ class ExtentSpec(Component):
 
 
 class RequestRangeSpec(Component):
-    """No piece inside a tensor of two dimensions lies before the tensor or behind its last block; nothing wraps at the end of memory.
+    """No piece inside a tensor lies before the tensor or behind its last block; nothing wraps at the end of memory.
 
-    Environment: what ``TensorSetup`` promises of a tile, whose loops have the strides ``STRIDES`` and steps of one, at any coordinates near
-    the tensor; and, ``checked``, that the end of the tensor lies in memory, as ``ExtentCheck`` finds out. Without it the
-    property must not hold. ``stop`` is low.
+    Environment: what ``TensorSetup`` promises of a box in tensors of four dimensions, whose loops have the strides ``STRIDES``, at any
+    coordinates near the tensor; and, ``checked``, that the end of the tensor lies in memory, as ``ExtentCheck`` finds out. Without it
+    the property must not hold. ``steps`` are the traversal strides of the loops. ``pixels``: a column of pixels, whose loops begin again
+    at a lower corner of their own. ``stop`` is low.
     """
 
-    STRIDES = (4, 64)       # blocks; of dimensions 1 and 2
+    STRIDES = (4, 16, 64)   # blocks; of dimensions 1 to 3
     ROW_BLOCKS = 3          # of the box
 
-    def __init__(self, checked=True):
-        self._checked = checked
+    def __init__(self, steps=(1, 1, 1), *, pixels=False, checked=True):
+        self._steps, self._pixels, self._checked = steps, pixels, checked
         super().__init__({})
 
     def elaborate(self, platform):
@@ -100,7 +101,7 @@ class RequestRangeSpec(Component):
         lasts = self._any_box(m, box, (base + start)[:len(base)])
         left, inside_end = Signal(signed(6)), Signal(signed(6))
         m.d.comb += [
-            end.eq(base + row_end + sum(last * stride for last, stride in zip(lasts, self.STRIDES))),
+            end.eq(base + row_end + sum(last * stride for last, stride in zip(lasts, self.STRIDES, strict=True))),
             Assume((end < 1 << len(base)) | (not self._checked)),
             left.eq(Mux(start < 0, Mux(-start > self.ROW_BLOCKS, self.ROW_BLOCKS, -start), 0)),
             inside_end.eq(Mux(row_end + 1 - start > self.ROW_BLOCKS, self.ROW_BLOCKS, row_end + 1 - start)),
@@ -109,30 +110,50 @@ class RequestRangeSpec(Component):
             shape.eq(AnyConst(len(shape.as_value()))), Assume(shape.row_blocks == self.ROW_BLOCKS), Assume(shape.left_blocks == left),
             Assume(shape.inside_end == Mux(inside_end > left, inside_end, left)),
         ]
-        inside = bursts.o.valid & ~piece.outside
+        inside, taken = bursts.o.valid & ~piece.outside, walk.o.valid & walk.o.ready
         with m.If(inside):
             m.d.comb += [Assert(piece.global_block >= base), Assert(piece.global_block + piece.blocks <= end + 1)]
+        began, before = Signal(), Signal.like(walk.o.payload.place)
+        with m.If(taken):
+            m.d.sync += [began.eq(~walk.o.payload.last), before.eq(walk.o.payload.place)]
         m.d.comb += [
             Cover(inside & (piece.global_block + piece.blocks == 1 << len(base))),
             Cover(inside & (piece.global_block == base) & (box.loop[1].position < 0)), Cover(inside & piece.last & (start < 0)),
+            Cover(taken & began & walk.o.payload.inside & (walk.o.payload.place - before > self.STRIDES[2] // 2)),
         ]
         return m
 
     def _any_box(self, m, box, place):
-        """A tile of up to two rows in two dimensions; returns the last elements of the tensor in both."""
-        lasts, moved = [], place
+        """Three loops around the row; returns the last elements of the tensor in each."""
+        lasts = []
+        # The row at which all loops inside begin again: that of the first one the first row.
+        inner = place + sum(loop.position * stride for loop, stride in zip(list(box.loop)[1:], self.STRIDES))
         for number, loop in enumerate(box.loop):
-            if number in (1, 2):
-                last, position = Signal(2, name=f"last_{number}"), Signal(signed(4), name=f"position_{number}")
+            m.d.comb += loop.place.eq(inner[:len(place)])
+            if 1 <= number <= len(self.STRIDES):
                 stride = self.STRIDES[number - 1]
-                m.d.comb += [last.eq(AnyConst(2)), position.eq(AnyConst(4)), loop.position.eq(position), loop.rest.eq(last - position),
-                             loop.left.eq(AnyConst(2)), Assume(loop.left != 0), loop.step_blocks.eq(stride)]
-                lasts.append(last)
-                moved = (moved + position * stride)[:len(place)]
+                m.d.comb += [loop.step.eq(self._steps[number - 1]), loop.step_blocks.eq(stride * self._steps[number - 1])]
+                lasts.append(self._any_loop(m, loop, number))
+                inner = inner + (loop.restart - loop.position) * stride
             else:
-                m.d.comb += [loop.position.eq(0), loop.rest.eq(0), loop.left.eq(1), loop.step_blocks.eq(0)]
-            m.d.comb += [loop.step.eq(1), loop.restart.eq(loop.position), loop.restart_rest.eq(loop.rest), loop.restart_left.eq(loop.left)]
-        m.d.comb += [loop.place.eq(moved) for loop in box.loop]
-        first = Cat((loop.position >= 0) & (loop.rest >= 0) for loop in box.loop).all()
-        m.d.comb += [box.inside.eq(first), box.pixels.eq(0), box.pixels_minus_one.eq(0)]
+                m.d.comb += [loop[name].eq(name in ("left", "restart_left", "step")) for name in (
+                    "position", "rest", "left", "restart", "restart_rest", "restart_left", "step", "step_blocks")]
+        inside = Cat((loop.position >= 0) & (loop.rest >= 0) for loop in box.loop).all()
+        m.d.comb += [box.inside.eq(inside), box.pixels.eq(self._pixels), box.pixels_minus_one.eq(AnyConst(3) if self._pixels else 0)]
         return lasts
+
+    def _any_loop(self, m, loop, number):
+        """Positions of a loop: those of a tile begin again where they began, those of pixels at the lower corner; of images none does."""
+        last = Signal(2, name=f"last_{number}")
+        position, restart = (Signal(signed(4), name=f"{name}_{number}") for name in ("position", "restart"))
+        left, before = Signal(2, name=f"left_{number}"), Signal(3, name=f"before_{number}")
+        m.d.comb += [signal.eq(AnyConst(len(signal))) for signal in (last, position, left, before)]
+        images = self._pixels and number == len(self.STRIDES)       # end with the column
+        m.d.comb += [
+            Assume(left != 0), restart.eq(position - before), Assume(position - before >= -8),
+            loop.position.eq(position), loop.rest.eq(last - position), loop.left.eq(FAR - 1 if images else left),
+            loop.restart.eq(restart), loop.restart_rest.eq(last - restart), loop.restart_left.eq(FAR - 1 if images else left + before),
+        ]
+        if images or not self._pixels:
+            m.d.comb += Assume(before == 0)
+        return last

@@ -52,7 +52,7 @@ class _AnyDecode(unit.Decode):
 
 
 class _AnyScoreboard(issue_queue.Scoreboard):
-    """What ``TokensSpec`` proves of the scoreboard, and no more: an operation is free at some time, and stays so."""
+    """What ``ScoreboardSpec`` proves of the scoreboard, and no more: an operation is free at some time, and stays so."""
 
     def elaborate(self, platform):
         m = Module()

@@ -17,27 +17,28 @@ from .gathers import OffsetFetchSpec
 from .l2 import LookupSpec, PendingWritesSpec
 from .prove import Proof, ProofFailure, run_proof
 from .register_slice import RegisterSliceSpec
-from .rnn import BankReaderSpec, OutputWriterSpec, TurnsSpec
+from .rnn import BankReaderSpec, ContextArbiterSpec, OutputWriterSpec
 from .round_robin import RoundRobinSpec
 from .run import RunControlSpec
-from .scoreboard import TokensSpec
+from .scoreboard import ScoreboardSpec
 from .shared_bank import SharedBankSpec
 from .sparse import ElementWindowSpec
 from .stream import StreamSpec
-from .tensor_copies import ArrivalMergeSpec, BoxWalkSpec, BurstRequestSpec, RowBurstsSpec, SlotRingSpec
+from .tensor_copies import BarrierUpdatesSpec, BoxWalkSpec, BurstRequestSpec, RowBurstsSpec, TransactionTableSpec
 from .tmau_ports import BeatWriterSpec, ReadMergeSpec, WriteMergeSpec
 
 __all__ = ["PROOFS", "main"]
 
 _STREAM = "order, nothing lost or doubled, capacity, stream rules"
 _TURNS = "nothing lost, every input in its turn, stream rules"
-_TOKENS = "no granule held by both units, instructions in flight are not lost"
+_SCOREBOARD = "no granule held by both units, instructions in flight are not lost"
 _SHARED = "each request is answered once, in order, within a bound of cycles, "
 _WRITES = "requests join without loss, each has its acknowledgement, stream rules"
 _CONTENTS = "a read sees what was acknowledged before it"
 _ENTRIES = "entries are those written last, beyond where there are none, "
 _GATHERS = "each micro-operation of a gather has the entry of its place, for each group, none is left, "
 _ADDRESSES = "words in the order of their groups, each once, at the address of their entry; the first error, after it only the end, "
+_RANGE = "requests stay in a tensor that ends in memory; nothing wraps"
 _ARBITER = "stream rules, order of write data, routing of answers"
 
 PROOFS = {proof.name: proof for proof in (
@@ -56,8 +57,9 @@ PROOFS = {proof.name: proof for proof in (
     Proof(name="round_robin_3", make=lambda: RoundRobinSpec(3, False), says=_TURNS, bounded=6, cover=8, unbounded="pdr"),
     Proof(name="round_robin_packets", make=lambda: RoundRobinSpec(3, True), says=_TURNS + "; packets stay together", bounded=6, cover=8,
           unbounded="pdr"),
-    Proof(name="tokens_4", make=lambda: TokensSpec(4), says=_TOKENS + ", 4 in flight", bounded=4, cover=12, unbounded="pdr"),
-    Proof(name="tokens_6", make=lambda: TokensSpec(6), says=_TOKENS + ", 6 in flight", bounded=6, cover=12, unbounded="pdr", soak=True),
+    Proof(name="scoreboard_4", make=lambda: ScoreboardSpec(4), says=_SCOREBOARD + ", 4 in flight", bounded=4, cover=12, unbounded="pdr"),
+    Proof(name="scoreboard_6", make=lambda: ScoreboardSpec(6), says=_SCOREBOARD + ", 6 in flight", bounded=6, cover=12, unbounded="pdr",
+          soak=True),
     Proof(name="dispatch", make=DispatchSpec, says="every instruction leaves issue once, in order, none is lost at a stop", bounded=5,
           cover=8, unbounded="pdr"),
     Proof(name="dispatch_slices", make=lambda: DispatchSpec(1), says="the same with register slices", bounded=5, cover=8, unbounded="pdr"),
@@ -79,9 +81,9 @@ PROOFS = {proof.name: proof for proof in (
           unbounded="pdr", nightly=True),
     Proof(name="arbiter_4", make=lambda: GlobalArbiterSpec(4), says=_ARBITER + ", 4 writes ahead", bounded=5, cover=10, unbounded="pdr"),
     Proof(name="arbiter", make=GlobalArbiterSpec, says=_ARBITER, bounded=6, cover=16, unbounded="pdr", soak=True, limit_s=800),
-    Proof(name="level2_pending", make=PendingWritesSpec, says="every pending line is reported until its turn to leave", bounded=8, cover=12,
+    Proof(name="l2_pending", make=PendingWritesSpec, says="every pending line is reported until its turn to leave", bounded=8, cover=12,
           unbounded="pdr"),
-    Proof(name="level2_lookup", make=LookupSpec, says="no fill while a write is pending, hits are where fills went, each request once",
+    Proof(name="l2_lookup", make=LookupSpec, says="no fill while a write is pending, hits are where fills went, each request once",
           bounded=6, cover=14, unbounded="pdr"),
     Proof(name="row_expander", make=RowExpanderSpec, says="number and addresses of rows, stream rules", bounded=3, cover=8,
           unbounded="pdr"),
@@ -101,12 +103,15 @@ PROOFS = {proof.name: proof for proof in (
           cover=8, unbounded="pdr", nightly=True, limit_s=800),
     Proof(name="tensor_extent", make=ExtentSpec, says="a tensor that passes has no element behind memory, whatever overflows", bounded=5,
           cover=8, unbounded="pdr"),
-    Proof(name="tensor_range", make=RequestRangeSpec, says="requests stay in a tensor that ends in memory; nothing wraps", bounded=7,
-          cover=7, unbounded="no", nightly=True, limit_s=800),
-    Proof(name="slot_ring", make=SlotRingSpec, says="every transfer completes, once, in order, after its last answer", bounded=8, cover=12,
-          unbounded="pdr"),
-    Proof(name="arrival_merge", make=ArrivalMergeSpec, says="no byte lost, doubled or told to another barrier; sums never wrap", bounded=6,
-          cover=8, unbounded="pdr"),
+    Proof(name="tensor_range", make=RequestRangeSpec, says=_RANGE, bounded=7, cover=7, unbounded="no", nightly=True, limit_s=800),
+    Proof(name="tensor_range_strided", make=lambda: RequestRangeSpec((2, 3, 1)), says=_RANGE + "; traversal strides", bounded=7, cover=7,
+          unbounded="no", soak=True, limit_s=800),
+    Proof(name="tensor_range_pixels", make=lambda: RequestRangeSpec((1, 2, 1), pixels=True), says=_RANGE + "; pixels of a column",
+          bounded=7, cover=7, unbounded="no", soak=True, limit_s=800),
+    Proof(name="transaction_table", make=TransactionTableSpec, says="every transfer completes, once, in order, after its last answer",
+          bounded=8, cover=12, unbounded="pdr"),
+    Proof(name="barrier_updates", make=BarrierUpdatesSpec, says="no byte lost, doubled or told to another barrier; sums never wrap",
+          bounded=6, cover=8, unbounded="pdr"),
     Proof(name="burst_request", make=BurstRequestSpec, says="a request for every burst, in order, stream rules", bounded=5, cover=5,
           unbounded="induction 3"),
     Proof(name="read_merge", make=ReadMergeSpec, says="requests join without loss, each reader has its words, stream rules", bounded=5,
@@ -115,9 +120,11 @@ PROOFS = {proof.name: proof for proof in (
     Proof(name="write_merge_1", make=lambda: WriteMergeSpec(1), says=_WRITES + "; one bus", bounded=5, cover=5, unbounded="pdr"),
     Proof(name="beat_writer", make=BeatWriterSpec, says="each beat is reported once, in order, after its acknowledgement; credits",
           bounded=6, cover=8, unbounded="pdr"),
-    Proof(name="turns", make=lambda: TurnsSpec(4), says="one ready context is chosen, and none twice before one that waits", bounded=6,
-          cover=6, unbounded="pdr"),
-    Proof(name="turns_3", make=lambda: TurnsSpec(3), says="the same with three contexts", bounded=6, cover=6, unbounded="pdr"),
+    Proof(name="context_arbiter", make=lambda: ContextArbiterSpec(4),
+          says="one ready context is chosen, and none twice before one that waits",
+          bounded=6, cover=6, unbounded="pdr"),
+    Proof(name="context_arbiter_3", make=lambda: ContextArbiterSpec(3), says="the same with three contexts", bounded=6, cover=6,
+          unbounded="pdr"),
     Proof(name="bank_reader", make=BankReaderSpec, says="words in order, each once, never more requested than there is room for",
           bounded=6, cover=14, unbounded="pdr"),
     Proof(name="output_writer", make=lambda: OutputWriterSpec(8), says="requests of each item, a bounded number without acknowledgement",

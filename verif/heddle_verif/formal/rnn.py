@@ -11,10 +11,10 @@ from heddle.rnn.output_writer import UNACKNOWLEDGED, OutputWriter
 
 from .contract import any_stream, require
 
-__all__ = ["BankReaderSpec", "OutputWriterSpec", "TurnsSpec"]
+__all__ = ["BankReaderSpec", "OutputWriterSpec", "ContextArbiterSpec"]
 
 
-class TurnsSpec(Component):
+class ContextArbiterSpec(Component):
     """One context at most is chosen, and only one that may be; whenever one is ready there is a choice; a context that stays ready is
     chosen before any other one has ended a step and is chosen again.
 

@@ -6,10 +6,10 @@ from amaranth.lib.wiring import Component
 from heddle import load_config
 from heddle.front_end.scoreboard import Scoreboard
 
-__all__ = ["TokensSpec"]
+__all__ = ["ScoreboardSpec"]
 
 
-class TokensSpec(Component):
+class ScoreboardSpec(Component):
     """Model: for each unit a list of the instructions in flight, with one bit that says whether it uses a symbolic granule.
 
     While an instruction in flight of one unit uses the granule, none of the other unit that uses it is ``free``; an ``mm`` is not free

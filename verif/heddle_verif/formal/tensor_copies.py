@@ -16,7 +16,7 @@ from heddle.tmau.transaction_table import TransactionTable
 
 from .contract import any_sink, any_stream
 
-__all__ = ["ArrivalMergeSpec", "BoxWalkSpec", "BurstRequestSpec", "RowBurstsSpec", "SlotRingSpec"]
+__all__ = ["BarrierUpdatesSpec", "BoxWalkSpec", "BurstRequestSpec", "RowBurstsSpec", "TransactionTableSpec"]
 
 
 STEP_BLOCKS = (1, 5, 0, 0, 0)       # of global memory, in each dimension
@@ -157,7 +157,7 @@ class BoxWalkSpec(Component):
                                    for sides in self.TILES).any())
 
 
-class SlotRingSpec(Component):
+class TransactionTableSpec(Component):
     """Slots that are out differ; transfers complete in order, once each and not before their last slot has finished; none is left over.
 
     Environment: a slot is taken only while one is free, and finishes once. Two kinds of transfers, three slots.
@@ -212,7 +212,7 @@ class SlotRingSpec(Component):
             m.d.sync += [tracked.eq(1), finished.eq(0), number.eq(dut.index), kind.eq(dut.ends_transfer), ahead.eq(inside - leaving)]
 
 
-class ArrivalMergeSpec(Component):
+class BarrierUpdatesSpec(Component):
     """No byte is lost, doubled, told to another barrier or as one of another core. The sum of waiting loads never wraps: it is of two
     beats at most.
 

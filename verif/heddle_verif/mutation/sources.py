@@ -1,4 +1,4 @@
-"""Texts of modules and of all that they import, to tell whether a test is still the same."""
+"""Code of modules and of all that they import, to tell whether a test is still the same."""
 
 import ast
 import importlib.util
@@ -8,17 +8,27 @@ from pathlib import Path
 __all__ = ["source_texts"]
 
 PACKAGES = ("heddle", "heddle_sim", "heddle_verif")
+# Packages of units: what they make is in the Verilog of the unit.
+HARDWARE = ("control", "core", "datapath", "front_end", "l2", "lib", "matrix", "memory", "rnn", "sparse", "thread", "tmau", "top", "units")
 
 
 def source_texts(modules):
-    """Texts of modules of this project by name, with those that they import, and so on; sorted."""
+    """Code of modules of this project by name, with those that they import, and so on; sorted.
+
+    Without comments and docstrings, and without the packages of units.
+    """
     found, waiting = {}, list(modules)
     while waiting:
         name = waiting.pop()
-        if name not in found and (text := _text(name)) is not None:
+        if name not in found and not _of_hardware(name) and (text := _text(name)) is not None:
             found[name] = text
             waiting += _imports(name)
     return sorted(found.items())
+
+
+def _of_hardware(name):
+    package, *rest = name.split(".")
+    return package == "heddle" and rest[:1] and rest[0] in HARDWARE
 
 
 @cache
@@ -35,7 +45,13 @@ def _path(name):
 
 def _text(name):
     path = _path(name)
-    return path.read_text() if path else None
+    if path is None:
+        return None
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(node) is not None:
+            node.body[0].value.value = ""
+    return ast.unparse(tree)
 
 
 @cache
