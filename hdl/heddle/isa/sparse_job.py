@@ -3,13 +3,14 @@
 from amaranth.lib import data, enum
 
 __all__ = ["BIAS_ROW", "BOUNDS_ROW", "ELEMENTS_OF_WORD", "INDEX_BYTES", "JOB_BYTES", "JOB_ALIGNMENT", "MULTIPLIER_ROW", "POINTER_BYTES",
-           "SCALE_ROWS", "SUM_BYTES", "PanelTarget", "SparseKind", "scale_bounds_layout", "sparse_job_layout"]
+           "SCALE_ROWS", "STRIP_ROWS", "SUM_BYTES", "PanelTarget", "SparseKind", "scale_bounds_layout", "sparse_job_layout"]
 
 JOB_BYTES = 32
 JOB_ALIGNMENT = 16
 INDEX_BYTES = 2             # bytes of an index of a row of B
 POINTER_BYTES = 4           # bytes of a row pointer
 SUM_BYTES = 4               # bytes of a sum
+STRIP_ROWS = 16             # rows of A in a strip: bytes of a word
 ELEMENTS_OF_WORD = 8        # indices of a word of 16 bytes of shared memory: the unit in which non-zeros are read
 
 
@@ -46,6 +47,9 @@ def _field(shape, byte, bit=0):
 # SAMPLES: the rows are those of a mask. Column n of B is factor words n * ``words`` to n * ``words`` + ``words`` - 1 of all PEs: rows
 # of the panel that a PANEL job loads. Row n of A, ``words`` * threads * dot bytes, is at ``left`` + n * this size. The sum of element e
 # goes to ``output`` + 4 * (e - first), times the value of the element unless ``pattern``.
+# SAMPLES with ``left_by_columns``: A lies transposed, in strips of 16 of its rows. A strip has 16 bytes for each of the ``words`` * threads
+# * dot columns of A, one of each row, and strips follow each other. Row n of the job is byte (``left_first`` + n) mod 16 of strip
+# (``left_first`` + n) div 16.
 # PANEL: row n of B, of 4 * threads bytes, from ``values`` + n * 4 * threads on becomes row ``panel_rows`` + n of the panel, or of what
 # ``target`` says.
 # ROWS with ``depthwise``: there are no values. Element e of a row is multiplied with a weight for each column: with the four bytes that
@@ -62,15 +66,17 @@ sparse_job_layout = data.FlexibleLayout(8 * JOB_BYTES, {
     "unsigned_panel": _field(1, 0, 4),      # bytes of B are unsigned
     "unsigned_left": _field(1, 0, 5),       # SAMPLES: bytes of A are unsigned; ROWS: weights of depthwise rows are
     "pattern": _field(1, 0, 6),             # SAMPLES: the elements have no values
+    "left_by_columns": _field(1, 0, 7),     # SAMPLES: A lies transposed, in strips of 16 rows
     "words": _field(4, 1),                  # SAMPLES: factor words of a column of B, 1 to 8
     "depthwise": _field(1, 1, 4),           # ROWS: the PEs have the values
     "scaled": _field(1, 1, 5),              # ROWS: sums become bytes
     "target": _field(PanelTarget, 1, 6),    # PANEL
     "strips": _field(2, 6),                 # PANEL, ROWS: log2 of the parts of the PEs whose rows lie together; eight PEs each at least
+    "left_first": _field(4, 7),             # SAMPLES, by columns: place of the first row in its strip
     "rows": _field(16, 2),                  # at least 1
     "panel_rows": _field(16, 4),            # ROWS, SAMPLES: indices are below this number; PANEL: first row that is written
     "first": _field(32, 8),                 # number of the element at ``indices`` and ``values``, a multiple of 16
-    "left": _field(20, 12),                 # SAMPLES: shared address of the rows of A, a multiple of min(128, 4 * threads)
+    "left": _field(20, 12),                 # SAMPLES: shared address of A, a multiple of min(128, 4 * threads), by columns of 128
     "pointers": _field(20, 16),             # shared addresses in bytes: a multiple of 4,
     "indices": _field(20, 20),              # of 16,
     "values": _field(20, 24),               # of 16, and with PANEL of min(128, 4 * threads),

@@ -136,7 +136,7 @@ class JobFetch(Component):
                 wrong.eq(unaligned | (job.panel_rows == 0) | Mux(
                     samples,
                     (job.words == 0) | (job.words > OPERAND_WORDS) | (job.panel_rows * job.words > cfg.factor_words)
-                    | (job.left % min(ROW_BYTES, size) != 0),
+                    | (job.left % Mux(job.left_by_columns, ROW_BYTES, min(ROW_BYTES, size)) != 0),
                     (job.panel_rows > cfg.sparse_rows) | (job.output % ROW_BYTES != 0) | (job.kind != SparseKind.ROWS) | narrow)),
             ]
         with m.If(wrong | (job.rows == 0)):

@@ -4,15 +4,15 @@ from amaranth.hdl import signed
 from amaranth.lib import data, enum
 from amaranth.lib.wiring import In, Out, Signature
 
-from ..constants import BANK_BYTES
+from ..constants import BANK_BYTES, BANKS
 from ..interfaces.layouts import PC_BITS, RegisterPort
 from ..isa.error_codes import ErrorCode
-from ..isa.sparse_job import ELEMENTS_OF_WORD, SUM_BYTES, PanelTarget, sparse_job_layout
+from ..isa.sparse_job import ELEMENTS_OF_WORD, STRIP_ROWS, SUM_BYTES, PanelTarget, sparse_job_layout
 
-__all__ = ["BLOCK_BITS", "COUNT_BITS", "PIECE_BITS", "ROWS_INSIDE", "SAMPLES_INSIDE", "SUMS_BITS", "SUMS_OF_WORD", "WORD_BITS", "Client",
-           "ItemKind", "PanelPort", "SparseRegisterPort", "WordAnswerPort", "checked_job_layout", "drain_entry_layout", "element_layout",
-           "extent_layout", "item_layout", "left_row_layout", "piece_layout", "result_layout", "sample_layout", "sample_word_layout",
-           "vector_layout",            "word_request_layout"]
+__all__ = ["BLOCK_BITS", "COLUMN_BITS", "COUNT_BITS", "PIECE_BITS", "ROWS_INSIDE", "SAMPLES_INSIDE", "SUMS_BITS", "SUMS_OF_WORD",
+           "WORD_BITS", "Client", "ItemKind", "PanelPort", "SparseRegisterPort", "WordAnswerPort", "checked_job_layout",
+           "drain_entry_layout", "element_layout", "extent_layout", "item_layout", "left_row_layout", "piece_layout", "result_layout",
+           "sample_layout", "sample_word_layout", "vector_layout", "word_request_layout"]
 
 WORD_BITS = 16          # bits of the number of a word of 16 bytes in shared memory
 BLOCK_BITS = 20         # bits of the number of a row of 128 bytes, also behind the end of shared memory
@@ -21,6 +21,7 @@ ROWS_INSIDE = 16        # rows from their first step to the read of their last s
 SAMPLES_INSIDE = 32     # elements of sampled products from the choice of their last step to the write of their sum
 SUMS_BITS = 4           # bits of the number of an accumulator
 SUMS_OF_WORD = BANK_BYTES // SUM_BYTES
+COLUMN_BITS = STRIP_ROWS.bit_length() - 1       # bits of the number of a row of A in its strip
 PIECE_BITS = 2          # bits of the number of 32 bytes of a row of shared memory: the scaled sums of eight PEs
 
 
@@ -34,8 +35,9 @@ class Client(enum.Enum, shape=3):
     PANEL = 4
 
 
-# Read of a word of 16 bytes; ``pair``: of this word and the next one, which are in one row of the banks.
-word_request_layout = data.StructLayout({"word": WORD_BITS, "pair": 1})
+# Read of a word of 16 bytes; ``pair``: of this word and the next one, ``all``: of it and the seven behind it. They are in one row of the
+# banks.
+word_request_layout = data.StructLayout({"word": WORD_BITS, "pair": 1, "all": 1})
 
 
 def WordAnswerPort():
@@ -52,9 +54,14 @@ def WordAnswerPort():
         First and second word of a pair, where ``arrived``.
     arrived : Out(2)
         Words of the pair that come in this cycle.
+    words : Out(128).array(8)
+        Words of a request of ``all``, where ``banks``.
+    banks : Out(8)
+        Banks whose words come in this cycle.
     """
     word = 8 * BANK_BYTES
-    return Signature({"answered": Out(len(Client)), "last": Out(1), "word": Out(word), "halves": Out(word).array(2), "arrived": Out(2)})
+    return Signature({"answered": Out(len(Client)), "last": Out(1), "word": Out(word), "halves": Out(word).array(2), "arrived": Out(2),
+                      "words": Out(word).array(BANKS), "banks": Out(BANKS)})
 
 
 # Job that was read. With a code other than NONE it has an error, and ``job`` is undefined.
@@ -115,7 +122,8 @@ vector_layout = data.StructLayout({"fault": 1, "elements": data.ArrayLayout(elem
 
 
 # Row of A of a sampled product: its first word of 16 bytes, and how many rows of 4 * threads bytes, as panels have them, it is long.
-left_row_layout = data.StructLayout({"word": WORD_BITS, "rows": 6})
+# ``by_columns``: it has byte ``column`` of this word and of each that follows.
+left_row_layout = data.StructLayout({"word": WORD_BITS, "rows": 6, "by_columns": 1, "column": COLUMN_BITS})
 
 # Step of a sampled product, or with ``empty`` the end of a job whose last row has no element.
 sample_layout = data.StructLayout({
@@ -156,13 +164,17 @@ def PanelPort():
         With ``begin``: where the rows go.
     strips : Out(2)
         With ``begin``: log2 of the parts of the PEs whose rows lie together.
+    by_columns : Out(1)
+        With ``begin``: of each word only byte ``column`` is loaded.
+    column : Out(COLUMN_BITS)
+        With ``begin``: number of the byte.
     free : In(1)
         A load may begin.
     done : In(1)
         The last word is written in this cycle.
     """
     return Signature({"begin": Out(1), "word": Out(WORD_BITS), "row": Out(16), "rows": Out(16), "target": Out(PanelTarget),
-                      "strips": Out(2), "free": In(1), "done": In(1)})
+                      "strips": Out(2), "by_columns": Out(1), "column": Out(COLUMN_BITS), "free": In(1), "done": In(1)})
 
 
 def drain_entry_layout(cfg):

@@ -71,6 +71,7 @@ class LeftRows(Component):
             load.begin.eq(panel.begin | begins), load.target.eq(Mux(panel.begin, panel.target, PanelTarget.WEIGHTS)),
             load.strips.eq(Mux(panel.begin, panel.strips, 0)), load.word.eq(Mux(panel.begin, panel.word, row.word)),
             load.row.eq(Mux(panel.begin, panel.row, first)), load.rows.eq(Mux(panel.begin, panel.rows, row.rows)),
+            load.by_columns.eq(~panel.begin & row.by_columns), load.column.eq(row.column),
             panel.free.eq(~own), panel.done.eq(others & load.done), self.present.eq(there != 0),
         ]
         m.d.sync += [

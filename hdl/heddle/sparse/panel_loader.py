@@ -1,11 +1,11 @@
 """Panel loader: rows of B from shared memory to the factor register files, rows of A and weights to the operand rows, and scales."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
-from ..constants import BANK_BYTES
+from ..constants import BANK_BYTES, BANKS
 from ..datapath.layouts import OPERAND_BITS
 from ..isa.sparse_job import SCALE_ROWS, PanelTarget
 from ..parameters.sparse import SparseParameters
@@ -22,6 +22,7 @@ class PanelLoader(Component):
     Where PEs are parted into strips, all rows of the first strip come first.
 
     A row of A of a sampled product is some such rows, which go to the operand rows of the PEs instead. So do weights of depthwise rows.
+    By columns a row has a byte of each word: eight words are read at a time, and their bytes go to two PEs.
     Biases, multipliers and bounds of scaled rows leave through the same registers.
 
     Parameters
@@ -32,15 +33,17 @@ class PanelLoader(Component):
     panel : In(PanelPort())
         Loads.
     request : Out(stream.Signature(word_request_layout))
-        Reads of pairs of words, 32 bytes each.
+        Reads of pairs of words, 32 bytes each, or by columns of all words of a row of the banks.
     answered : In(1)
-        Words of the oldest pair come.
+        Words of the oldest request come.
     last : In(1)
-        They are the last ones of the pair.
+        They are the last ones of it.
     halves : In(128).array(2)
         The words, where ``arrived``.
     arrived : In(2)
         Words that come in this cycle.
+    words : In(128).array(8), banks : In(8)
+        Words of a row of the banks, where ``banks``.
     write : Out(1)
         Writes to the factor register files; registered, as all that follows.
     write_operand : Out(1)
@@ -54,13 +57,13 @@ class PanelLoader(Component):
     write_parts : Out(numbers_per_word)
         Its 32-bit part, one-hot.
     write_lanes : Out(threads)
-        PEs: the four or eight PEs of the words.
+        PEs: the four or eight PEs of the words, by columns two.
     data : Out(32).array(thread_slots)
         Data for each PE of a group of eight.
 
     *Latency*: at the least latency of the memory 4 cycles from ``panel.begin`` to the first ``write``.
 
-    *Throughput*: 32 bytes a cycle.
+    *Throughput*: 32 bytes a cycle; by columns eight.
 
     *Back-pressure*: writes are never refused.
 
@@ -71,8 +74,8 @@ class PanelLoader(Component):
         self.cfg = cfg = SparseParameters.of(cfg)
         super().__init__({
             "panel": In(PanelPort()), "request": Out(stream.Signature(word_request_layout)), "answered": In(1), "last": In(1),
-            "halves": In(8 * BANK_BYTES).array(2), "arrived": In(2), "write": Out(1), "write_operand": Out(1), "write_scale": Out(1),
-            "scale_row": Out(range(SCALE_ROWS)),
+            "halves": In(8 * BANK_BYTES).array(2), "arrived": In(2), "words": In(8 * BANK_BYTES).array(BANKS), "banks": In(BANKS),
+            "write": Out(1), "write_operand": Out(1), "write_scale": Out(1), "scale_row": Out(range(SCALE_ROWS)),
             "write_word": Out(cfg.factor_address_bits), "write_parts": Out(cfg.numbers_per_word), "write_lanes": Out(cfg.threads),
             "data": Out(32).array(cfg.thread_slots),
         })
@@ -82,20 +85,23 @@ class PanelLoader(Component):
         cfg, panel, request = self.cfg, self.panel, self.request
         groups, parts = cfg.threads // cfg.thread_slots, exact_log2(cfg.numbers_per_word)
         group_bits = exact_log2(groups)
-        word, left, missing = (Signal(WORD_BITS), *(Signal(16 + group_bits, name=name) for name in ("left", "missing")))   # pairs
+        word, left, missing = (Signal(WORD_BITS), *(Signal(16 + group_bits, name=name) for name in ("left", "missing")))   # requests
         rows = max(cfg.sparse_rows, cfg.numbers_per_word << OPERAND_BITS)
         first, row, behind = (Signal(range(rows + 1), name=name) for name in ("first", "row", "behind"))    # rows of the panel
         group, within, turn = Signal(group_bits), Signal(group_bits), Signal()      # group of PEs; its bits within a strip; last row
-        ends, target = self.answered & self.last, Signal(PanelTarget)
-        m.d.comb += turn.eq((group & within) == within)
-        m.d.comb += [panel.free.eq(1), request.valid.eq(left != 0), request.payload.word.eq(word), request.payload.pair.eq(1)]
+        by_columns, column = Signal(), Signal.like(panel.column)
+        two, pairs = Signal(range(cfg.thread_slots // 2)), cfg.thread_slots // 2     # by columns: two PEs of the group, that are written
+        answers, ends, target = self.answered & self.last, Signal(), Signal(PanelTarget)
+        writes = Mux(by_columns, answers, self.answered)
+        m.d.comb += [turn.eq((group & within) == within), ends.eq(answers & (~by_columns | (two == pairs - 1)))]
+        m.d.comb += [panel.free.eq(1), request.valid.eq(left != 0), request.payload.word.eq(word), request.payload.pair.eq(1),
+                     request.payload.all.eq(by_columns)]
         with m.If(request.valid & request.ready):
-            m.d.sync += [word.eq(word + 2), left.eq(left - 1)]
+            m.d.sync += [word.eq(word + Mux(by_columns, BANKS, 2)), left.eq(left - 1)]
         m.d.sync += [
-            missing.eq(missing - ends), panel.done.eq(ends & (missing == 1)),
-            self.write.eq(self.answered & (target == PanelTarget.PANEL)),
-            self.write_operand.eq(self.answered & (target == PanelTarget.WEIGHTS)),
-            self.write_scale.eq(self.answered & (target == PanelTarget.SCALES)), self.scale_row.eq(row),
+            missing.eq(missing - answers), panel.done.eq(answers & (missing == 1)), two.eq(two + (answers & by_columns)),
+            self.write.eq(writes & (target == PanelTarget.PANEL)), self.write_operand.eq(writes & (target == PanelTarget.WEIGHTS)),
+            self.write_scale.eq(writes & (target == PanelTarget.SCALES)), self.scale_row.eq(row),
             self.write_word.eq(row >> parts), self.write_parts.eq(1 << row[:parts] if parts else 1),
         ]
         # Groups of a strip, then its rows, then strips.
@@ -106,14 +112,26 @@ class PanelLoader(Component):
         with m.Elif(ends):
             m.d.sync += [group.eq(group + 1), row.eq(first)]
         with m.If(panel.begin):
-            pairs = panel.rows << group_bits
-            m.d.sync += [word.eq(panel.word), left.eq(pairs), missing.eq(pairs), target.eq(panel.target), first.eq(panel.row),
-                         row.eq(panel.row), behind.eq(panel.row + panel.rows), group.eq(0), within.eq(groups - 1 >> panel.strips)]
-        slots_of_word = BANK_BYTES // LANE_BYTES
+            loads = panel.rows << group_bits        # of 32 bytes
+            requests = Mux(panel.by_columns, loads << exact_log2(pairs), loads)
+            m.d.sync += [word.eq(panel.word), left.eq(requests), missing.eq(requests), target.eq(panel.target), first.eq(panel.row),
+                         row.eq(panel.row), behind.eq(panel.row + panel.rows), group.eq(0), within.eq(groups - 1 >> panel.strips),
+                         by_columns.eq(panel.by_columns), column.eq(panel.column), two.eq(0)]
+        slots_of_word, chosen = BANK_BYTES // LANE_BYTES, self._column(m, column)
         for lane in range(cfg.threads):
-            half = lane % cfg.thread_slots // slots_of_word
-            mine = self.arrived[half] & self.answered
+            slot = lane % cfg.thread_slots
+            mine = Mux(by_columns, two == slot // 2, self.arrived[slot // slots_of_word]) & self.answered
             m.d.sync += self.write_lanes[lane].eq(mine & (group == lane // cfg.thread_slots) if groups > 1 else mine)
         for slot, value in enumerate(self.data):
-            m.d.sync += value.eq(self.halves[slot // slots_of_word].word_select(slot % slots_of_word, 32))
+            part = self.halves[slot // slots_of_word].word_select(slot % slots_of_word, 32)
+            m.d.sync += value.eq(Mux(by_columns, chosen.word_select(slot % 2, 32), part))
         return m
+
+    def _column(self, m, column):
+        """Byte ``column`` of each word of a row of the banks, those that came before in its answer included: 64 bits."""
+        chosen, held = Signal(8 * BANKS), Signal(8 * BANKS, reset_less=True)
+        m.d.sync += held.eq(chosen)
+        for bank, word in enumerate(self.words):
+            m.d.comb += chosen.word_select(bank, 8).eq(Mux(self.banks[bank] & self.answered, word.word_select(column, 8),
+                                                           held.word_select(bank, 8)))
+        return chosen

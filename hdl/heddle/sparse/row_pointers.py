@@ -7,11 +7,12 @@ from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES, ROW_BYTES
 from ..isa.error_codes import ErrorCode
-from ..isa.sparse_job import ELEMENTS_OF_WORD, POINTER_BYTES, SparseKind, sparse_job_layout
+from ..isa.sparse_job import ELEMENTS_OF_WORD, POINTER_BYTES, STRIP_ROWS, SparseKind, sparse_job_layout
 from ..lib.stream import Queue
 from ..parameters.sparse import SparseParameters
 from .layouts import (
     BLOCK_BITS,
+    COLUMN_BITS,
     COUNT_BITS,
     PIECE_BITS,
     SUMS_OF_WORD,
@@ -29,7 +30,7 @@ __all__ = ["RowPointers"]
 WORDS_AHEAD = 4                                         # words of pointers that are requested and not used up
 POINTERS_OF_WORD = BANK_BYTES // POINTER_BYTES
 POINTER_BITS = 8 * POINTER_BYTES
-LEFT_BITS = 26                                          # of the number of a word of a row of A, also behind the end of shared memory
+LEFT_BITS = 27                                          # of the number of a word of a row of A, also behind the end of shared memory
 
 
 class RowPointers(Component):
@@ -67,7 +68,8 @@ class RowPointers(Component):
     *Reset*: forgets the job.
 
     *Errors*: OUT_OF_RANGE: the word of a pointer is outside of shared memory. SPARSE_POINTER: pointers fall, or the first one is below
-    ``first`` of the job. OUT_OF_RANGE also where a row of A, of a row of a mask with elements, is outside of shared memory.
+    ``first`` of the job. OUT_OF_RANGE also where a row of A, by columns its strip, of a row of a mask with elements, is outside of shared
+    memory.
     """
 
     def __init__(self, cfg):
@@ -210,17 +212,21 @@ class RowPointers(Component):
             ]
 
     def _left(self, m, opened):
-        """Rows of A. Returns whether the next one is outside of shared memory, and its first byte that is."""
+        """Rows of A. Returns whether the next one, by columns its strip, is outside of shared memory, and its first byte that is."""
         job, given, left = self._job, self.i.payload.job, self.o_left.payload
         parts, end = self.cfg.numbers_per_word, self.cfg.shared_bytes // BANK_BYTES
         word, after, size = Signal(LEFT_BITS), Signal(LEFT_BITS), Signal(LEFT_BITS)
-        lost = Signal()
+        lost, column = Signal(), Signal(COLUMN_BITS)
+        row_words = exact_log2(self.cfg.threads * self.cfg.dot // BANK_BYTES)       # log2 of the words of a factor word of all PEs
         m.d.comb += [
-            size.eq(job.words << exact_log2(self.cfg.threads * self.cfg.dot // BANK_BYTES)), after.eq(word + size),
+            size.eq(Mux(job.left_by_columns, job.words << row_words + COLUMN_BITS, job.words << row_words)), after.eq(word + size),
             lost.eq((job.kind == SparseKind.SAMPLES) & (after > end)), left.word.eq(word), left.rows.eq(job.words << exact_log2(parts)),
+            left.by_columns.eq(job.left_by_columns), left.column.eq(column),
         ]
         with m.If(opened & self.o.valid & self.o.ready):
-            m.d.sync += word.eq(after)
+            m.d.sync += column.eq(column + 1)
+            with m.If(~job.left_by_columns | (column == STRIP_ROWS - 1)):
+                m.d.sync += word.eq(after)
         with m.If(self._begin):
-            m.d.sync += word.eq(given.left // BANK_BYTES)
+            m.d.sync += [word.eq(given.left // BANK_BYTES), column.eq(given.left_first)]
         return lost, Mux(word > end, word, end) * BANK_BYTES

@@ -170,7 +170,9 @@ class SparseEngine(Component):
             m.d.comb += answered.eq(answer.answered[client.value])
         m.d.comb += [
             *(part.word.eq(answer.word) for part in (jobs, pointers, elements)), loader.last.eq(answer.last),
-            loader.arrived.eq(answer.arrived), *(inner.eq(outer) for inner, outer in zip(loader.halves, answer.halves, strict=True)),
+            loader.arrived.eq(answer.arrived), loader.banks.eq(answer.banks),
+            *(inner.eq(outer) for inner, outer in zip(loader.words, answer.words, strict=True)),
+            *(inner.eq(outer) for inner, outer in zip(loader.halves, answer.halves, strict=True)),
         ]
 
     def _registers(self, m, units):

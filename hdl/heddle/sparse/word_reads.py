@@ -29,7 +29,7 @@ class WordReads(Component):
     hold : In(1)
         No request is taken.
     bank : Out(SharedReadPort(cfg))
-        Read port of shared memory; a request has one bank or two.
+        Read port of shared memory; a request has one bank, two, or all.
     answer : Out(WordAnswerPort())
         Words, in the order in which the requests were taken.
     idle : Out(1)
@@ -73,13 +73,15 @@ class WordReads(Component):
             m.d.sync += [valid.eq(free & grant.any()), word.eq(chosen)]
         bank = Signal(BANKS)
         m.d.comb += [
-            bank.eq(1 << word.word[:3]), request.valid.eq(valid), request.payload.bank.eq(bank | Mux(word.pair, bank << 1, 0)),
+            bank.eq(1 << word.word[:3]), request.valid.eq(valid),
+            request.payload.bank.eq(Mux(word.all, (1 << BANKS) - 1, bank | Mux(word.pair, bank << 1, 0))),
             *(row.eq(word.word[3:]) for row in request.payload.row),
         ]
         banks, words = answer.payload.bank, list(answer.payload.data)
         m.d.comb += [
             *(half.eq(select_one_hot(banks[number::2], words[number::2])) for number, half in enumerate(port.halves)),
-            port.word.eq(port.halves[0] | port.halves[1]),
+            port.word.eq(port.halves[0] | port.halves[1]), port.banks.eq(banks),
+            *(outer.eq(word) for outer, word in zip(port.words, words, strict=True)),
             port.arrived.eq(Cat(banks[number::2].any() for number in range(2))),
             port.last.eq(answer.payload.last), clients.o.ready.eq(answer.valid & answer.payload.last),
             port.answered.eq(Mux(answer.valid, 1 << clients.o.payload.as_value(), 0)),

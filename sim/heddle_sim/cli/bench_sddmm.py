@@ -43,7 +43,8 @@ def _row(device: Device, name: str, mask: Compressed, options: argparse.Namespac
     if not options.no_check:
         expected = sddmm(a, b, operand, transpose, options.pattern)
         check_result("results", d.data, expected.data, "numpy", f"{name} seed={options.seed}")
-    bound, share = sampled_bound(cfg, mask, inner, options.pattern), stats.utilization
+    # Where b is not transposed its columns pass by, and rows of a stay.
+    bound, share = sampled_bound(cfg, mask if transpose else mask.transpose(), inner, options.pattern), stats.utilization
     return {
         "matrix": name, "m": mask.shape[0], "n": mask.shape[1], "k": inner, "non_zeros": mask.elements,
         "sparsity": round(1 - mask.density, 4), "transpose": transpose, "pattern": options.pattern, "seed": options.seed,

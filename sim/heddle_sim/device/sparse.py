@@ -93,6 +93,38 @@ def sddmm(device: Host, a: Any, b: Any, mask: Any, *, transpose: bool, pattern: 
         raise UsageError(f"the product must have at least one row and one column, and a one column, not shapes {places.shape} and "
                          f"{left.shape}")
     problem = SampledProductProblem(places, left.shape[1], pattern=pattern, order=_order(device, dealt), dynamic=flag)
+    if not transpose and _takes_columns(device, problem):
+        return _by_columns(device, problem, left, columns.T, mask)
+    sums, stats = _samples(device, problem, left, columns)
+    return restore(places.with_data(sums), mask), stats
+
+
+def _takes_columns(device: Host, problem: SampledProductProblem) -> bool:
+    """Whether the columns of b, as it is, have room as rows of a product that is transposed."""
+    try:
+        plan(device.cfg, _transposed(problem))
+    except UsageError:
+        return False
+    return True
+
+
+def _transposed(problem: SampledProductProblem) -> SampledProductProblem:
+    return replace(problem, mask=problem.mask.transpose(), by_columns=True)
+
+
+def _by_columns(device: Host, problem: SampledProductProblem, a: np.ndarray, b: np.ndarray, mask: Any) -> tuple[Any, Stats]:
+    """The transposed product: rows of a (M, K) are in the panel, columns of b (K, N), which stays as it is, pass by."""
+    places = problem.mask
+    order = places.with_data(np.arange(places.elements)).transpose().data
+    found, stats = _samples(device, _transposed(problem), b, a)
+    sums = np.empty_like(found)
+    sums[order] = found
+    return restore(places.with_data(sums), mask), stats
+
+
+def _samples(device: Host, problem: SampledProductProblem, left: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, Stats]:
+    """Sums of the elements of the mask, int32, in order; operands of 16 bits in a run for each of their bytes."""
+    places = problem.mask
     sums, runs = np.zeros(places.elements, np.int64), []
     for values, of_values in _bytes_of(places.data, 2):
         for left_bytes, of_left in _bytes_of(left, 1):
@@ -102,7 +134,7 @@ def sddmm(device: Host, a: Any, b: Any, mask: Any, *, transpose: bool, pattern: 
                 found, stats = _sampled(device, part, left_bytes, right_bytes)
                 sums += found.astype(np.int64) << (of_values + of_left + of_right)
                 runs.append(stats)
-    return restore(places.with_data(sums.astype(np.int32)), mask), reduce(add, runs)
+    return sums.astype(np.int32), reduce(add, runs)
 
 
 def _order(device: Host, order: str) -> str:

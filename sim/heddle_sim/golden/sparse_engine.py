@@ -20,6 +20,7 @@ from heddle.isa.sparse_job import (
     MULTIPLIER_ROW,
     POINTER_BYTES,
     SCALE_ROWS,
+    STRIP_ROWS,
     SUM_BYTES,
     PanelTarget,
     SparseKind,
@@ -121,7 +122,7 @@ def _legal(cfg: Config, job: data.Const, target: int) -> bool:
         return False
     if job.kind is SparseKind.SAMPLES:
         return (0 < job.words <= OPERAND_WORDS and job.panel_rows * job.words <= cfg.factor_words and job.output % BANK_BYTES == 0
-                and job.left % min(ROW_BYTES, cfg.sparse_columns) == 0)
+                and job.left % (ROW_BYTES if job.left_by_columns else min(ROW_BYTES, cfg.sparse_columns)) == 0)
     return job.kind is SparseKind.ROWS and job.panel_rows <= cfg.sparse_rows and job.output % ROW_BYTES == 0
 
 
@@ -235,13 +236,21 @@ def _samples(cfg: Config, factors: np.ndarray, shared: np.ndarray, job: data.Con
     for row, begin, end in _extents(shared, job):
         count += end - begin
         if end > begin:
-            place = job.left + row * size
-            if place + size > len(shared):
-                raise SparseFault(ErrorCode.OUT_OF_RANGE, max(place, len(shared)))
-            left = shared[place:place + size].view(np.uint8 if job.unsigned_left else np.int8).astype(np.int64)
+            left = _left_row(shared, job, row, size).view(np.uint8 if job.unsigned_left else np.int8).astype(np.int64)
             for element in range(begin - job.first, end - job.first):
                 _sample(shared, job, element, row, left, columns)
     return count
+
+
+def _left_row(shared: np.ndarray, job: data.Const, row: int, size: int) -> np.ndarray:
+    """A row of A, uint8; by columns it is one of a strip."""
+    number, column = divmod(job.left_first + row, STRIP_ROWS) if job.left_by_columns else (row, 0)
+    whole = size * STRIP_ROWS if job.left_by_columns else size
+    place = job.left + number * whole
+    if place + whole > len(shared):
+        raise SparseFault(ErrorCode.OUT_OF_RANGE, max(place, len(shared)))
+    found = shared[place:place + whole]
+    return np.ascontiguousarray(found[column::STRIP_ROWS]) if job.left_by_columns else found
 
 
 def _sample(shared: np.ndarray, job: data.Const, element: int, row: int, left: np.ndarray, columns: np.ndarray) -> None:

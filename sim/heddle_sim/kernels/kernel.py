@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from heddle.config import Config
@@ -50,14 +50,16 @@ class Kernel(ABC):
 
     @classmethod
     def planned(cls, cfg: Config, problem: Any) -> Self:
-        """The first of ``cuts`` whose program fits the instruction memory. Raises ``Unfit`` where none does."""
+        """The first of ``cuts`` whose program fits. Raises ``Unfit`` where none does, with the parameter that the last one lacks."""
+        unfit = Unfit("instruction_words")
         for kernel in cls.cuts(cfg, problem):
             try:
                 kernel.programs     # noqa: B018 - written here, and kept
-            except Unfit:
+            except Unfit as error:
+                unfit = cast(Unfit, error.with_traceback(None))
                 continue
             return kernel
-        raise Unfit("instruction_words")
+        raise unfit
 
     @classmethod
     def fitting(cls, cfg: Config, problem: Any) -> Self:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from heddle.config import Config
 
 from .choices import Choice, choices, preferred
@@ -25,14 +27,15 @@ def plan(cfg: Config, problem: Problem) -> Kernel:
 
 def _fastest(cfg: Config, problem: Problem) -> Kernel:
     """See ``plan``; raises ``Unfit``."""
-    left = candidates(cfg, problem)
+    left, unfit = candidates(cfg, problem), Unfit("instruction_words")
     while left:
         choice = preferred(left)
         try:
             return choice.family.planned(cfg, choice.problem)
-        except Unfit:       # shared memory has room: the program is too long
+        except Unfit as error:      # without its frames, which would keep the arrays of all callers
+            unfit = cast(Unfit, error.with_traceback(None))
             left.remove(choice)
-    raise Unfit("instruction_words")
+    raise unfit
 
 
 def candidates(cfg: Config, problem: Problem) -> list[Choice]:

@@ -1,7 +1,8 @@
 """Sampled product on the sparse engine: columns of B go to factor registers, rows of A pass by, sums are made where a mask has elements.
 
-Packages of the mask and rows of A arrive in four slots of shared memory. Sums leave from four others. Meanwhile the engine works on the
-block between them. Chunks of B come before, through slots where the sums will be. Sizes and addresses are known to the host.
+Packages of the mask and rows of A, or strips of 16 rows where A lies by columns, arrive in four slots of shared memory. Sums leave from
+four others. Meanwhile the engine works on the block between them. Chunks of B come before, through slots where the sums will be. Sizes
+and addresses are known to the host.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 from heddle.config import Config
 from heddle.constants import BANK_BYTES, ROW_BYTES
 from heddle.errors import UsageError
-from heddle.isa.sparse_job import JOB_BYTES, SUM_BYTES
+from heddle.isa.sparse_job import JOB_BYTES, STRIP_ROWS, SUM_BYTES
 from heddle.parameters.sparse import OPERAND_WORDS
 
 from ..isa.features import lacking
@@ -23,7 +24,18 @@ from ..sparse.job import panel_record, samples_bytes, samples_package
 from .panel_kernel import SLOTS, PanelKernel, PanelPart, Part, element_count, met_runs, renumbered
 from .parts.fitting import Unfit
 from .parts.launch import Launch
-from .parts.sparse_schedule import CHUNK_BARRIERS, PACKAGE_BARRIERS, PACKAGES, STORE_FROM, STORE_TO, Block, block_lines
+from .parts.sparse_schedule import (
+    CHUNK_BARRIERS,
+    FROM,
+    PACKAGE_BARRIERS,
+    PACKAGES,
+    SIZE,
+    STORE_FROM,
+    STORE_TO,
+    TO,
+    Block,
+    block_lines,
+)
 from .parts.tiling import round_up
 from .problem import Problem
 
@@ -34,6 +46,7 @@ _BLOCKS = 32            # of a core: each has instructions of its own
 _LEAST_COLUMNS = 8      # of a chunk
 _BLOCK_CYCLES = 14      # between two blocks
 _LOAD_CYCLES = 6        # of a row of A beside its words
+_STRIP_LOAD = 4         # loads of a row by columns, eight bytes a cycle, for each of 32 bytes a cycle
 _B, _C, _A = 1, 2, 3    # uniform registers of the arguments
 _SUMS_OF_WORD = BANK_BYTES // SUM_BYTES
 
@@ -52,14 +65,15 @@ class SampledOperands:
 class SampledProductProblem(Problem):
     """Sums of A (M x K) x B (K x N) at the elements of ``mask`` (M x N, ``Compressed``), times its values. A and B are int8 or uint8.
 
-    ``inner``: K, at least 1. ``pattern``: the values count as 1. ``order`` and ``dynamic``: how blocks of rows are dealt to cores
-    (``hand_out``).
+    ``inner``: K, at least 1. ``by_columns``: A lies as an array of K x M. ``pattern``: the values count as 1. ``order`` and ``dynamic``:
+    how blocks of rows are dealt to cores (``hand_out``).
     """
 
     mask: Compressed
     inner: int
     a_signed: bool = True
     b_signed: bool = True
+    by_columns: bool = False
     pattern: bool = False
     order: str = "natural"
     dynamic: bool = True
@@ -99,24 +113,30 @@ class SampledProductKernel(PanelKernel):
         if self.words > most and not cfg.reductions:
             raise UsageError(f"a must have at most {most * self.word_bytes} columns in configuration {cfg.name} "
                              f"({lacking(cfg, 'reductions')}), not {problem.inner}")
-        self.part_words = [min(most, self.words - first) for first in range(0, self.words, most)]
-        self._layout()
+        fitting = next((words for words in range(min(most, self.words), 0, -1) if self._has_layout(words)), 0)
+        if not fitting or (self.words > fitting and not cfg.reductions):
+            raise Unfit("shared_memory_kib")
+        self.part_words = [min(fitting, self.words - first) for first in range(0, self.words, fitting)]
 
-    def _layout(self) -> None:
-        """Places in shared memory: records of chunks, packages with rows of A, sums and, before them, chunks of B."""
-        cfg = self.cfg
-        widest = self.part_words[0] * self.word_bytes
+    def _has_layout(self, words: int) -> bool:
+        """Places in shared memory: records of chunks, packages with rows or a strip of A, sums and, before them, chunks of B. Whether parts
+        of K of ``words`` factor words a column have room in them."""
+        cfg, widest = self.cfg, words * self.word_bytes
         sums = cfg.shared_bytes * 3 // 8 // SLOTS // ROW_BYTES * ROW_BYTES
+        if widest > sums:
+            return False
         self.chunk_room = sums
-        chunks = -(-cfg.factor_words * self.word_bytes // min(sums, max(_LEAST_COLUMNS * widest, 1))) + 8
+        chunks = -(-cfg.factor_words * self.word_bytes // min(sums, _LEAST_COLUMNS * widest)) + 8
         records = round_up(JOB_BYTES * min(chunks, 256), ROW_BYTES)
         self.most_chunks = records // JOB_BYTES
         self.sums_room = sums // SUM_BYTES
         self.load_room = (cfg.shared_bytes - records - SLOTS * sums) // SLOTS // ROW_BYTES * ROW_BYTES
-        if widest > sums or self.load_room < ROW_BYTES:
-            raise Unfit("shared_memory_kib")
+        left = widest * (STRIP_ROWS if self.problem.by_columns else 1)
+        if self.load_room < max(left * 3 // 2, ROW_BYTES):      # a third is left for the package
+            return False
         self._place_slots(records, self.load_room, sums)
         self.chunks_at = self.sums_at
+        return True
 
     @cached_property
     def panels(self) -> list[SampledPanel]:
@@ -153,24 +173,36 @@ class SampledProductKernel(PanelKernel):
                 for panel in self.panels for block, place in panel.sums.items()]
         return max([_SUMS_OF_WORD, *ends])
 
+    @property
+    def pitch(self) -> int:
+        """Bytes of a row of A as it lies by columns in global memory."""
+        return round_up(self.problem.mask.shape[0], STRIP_ROWS)
+
     def arranged(self, *arrays: np.ndarray) -> list[np.ndarray]:
-        """A (M x K) and B (N x K) as they are to lie in global memory: one part of K after the other, each with zeros behind its end."""
-        most = self.part_words[0] * self.word_bytes
-        made = []
-        for array in arrays:
-            parts = []
-            for number, words in enumerate(self.part_words):
-                piece = array[:, number * most:(number + 1) * most]
-                parts.append(np.pad(piece, ((0, 0), (0, words * self.word_bytes - piece.shape[1]))).reshape(-1))
-            made.append(np.concatenate(parts))
-        return made
+        """A (M x K, by columns K x M) and B (N x K) as they are to lie in global memory: one part of K after the other, each with zeros
+        behind its end; by columns rows of A are filled to ``pitch``."""
+        a, b = arrays
+        if self.problem.by_columns:
+            a = np.pad(a, ((0, 0), (0, self.pitch - a.shape[1])))
+            left = [np.ascontiguousarray(part.T) for part in self._parts_of(a.T)]
+        else:
+            left = self._parts_of(a)
+        return [np.concatenate([part.reshape(-1) for part in parts]) for parts in (left, self._parts_of(b))]
+
+    def _parts_of(self, array: np.ndarray) -> list[np.ndarray]:
+        """Parts of K of an array (rows x K), each with zeros behind its end."""
+        most, parts = self.part_words[0] * self.word_bytes, []
+        for number, words in enumerate(self.part_words):
+            piece = array[:, number * most:(number + 1) * most]
+            parts.append(np.pad(piece, ((0, 0), (0, words * self.word_bytes - piece.shape[1]))))
+        return parts
 
     def _blocks(self, a: Compressed) -> list[Block]:
         """Blocks of rows whose packages, rows of A and sums have room, the first and the last ones small; none without an element. Raises
         ``Unfit`` where a row has no room."""
         blocks: list[Block] = []
-        m, cores, left = a.shape[0], self.cfg.cores, self.part_words[0] * self.word_bytes
-        usual, row = max(_LEAST_ROWS, -(-m // (_BLOCKS * cores))), 0
+        m, cores, row = a.shape[0], self.cfg.cores, 0
+        usual = max(_LEAST_ROWS, -(-m // (_BLOCKS * cores)))
         while row < m:
             if a.indptr[row] == a.indptr[row + 1]:
                 row += 1
@@ -178,17 +210,23 @@ class SampledProductKernel(PanelKernel):
             rows = min(usual, max(_LAST_ROWS, (m - row) // (2 * cores)), m - row)
             if len(blocks) < cores:
                 rows = min(_LAST_ROWS, m - row)
-            while rows > 1 and not self._has_room(a, Block(row, rows), left):
+            if self.problem.by_columns:         # a block copies its whole strip
+                rows = min(STRIP_ROWS - row % STRIP_ROWS, m - row)
+            while rows > 1 and not self._has_room(a, Block(row, rows)):
                 rows -= 1
-            if not self._has_room(a, Block(row, rows), left):
+            if not self._has_room(a, Block(row, rows)):
                 raise Unfit("shared_memory_kib")
             blocks.append(Block(row, rows))
             row += rows
         return blocks
 
-    def _has_room(self, a: Compressed, block: Block, left: int) -> bool:
-        count = element_count(a, block)
-        return self._left_offset(a, block) + block.rows * left <= self.load_room and count <= self.sums_room
+    def _has_room(self, a: Compressed, block: Block) -> bool:
+        left = self._left_rows(block) * self.part_words[0] * self.word_bytes
+        return self._left_offset(a, block) + left <= self.load_room and element_count(a, block) <= self.sums_room
+
+    def _left_rows(self, block: Block) -> int:
+        """Rows of A that come with a block."""
+        return STRIP_ROWS if self.problem.by_columns else block.rows
 
     def _left_offset(self, a: Compressed, block: Block) -> int:
         """Bytes from a package to the rows of A behind it."""
@@ -197,7 +235,8 @@ class SampledProductKernel(PanelKernel):
     def expected(self, panel: SampledPanel) -> tuple[list[Block], list[int]]:
         """See ``PanelKernel``."""
         groups, parts = self.cfg.thread_groups, self.cfg.numbers_per_word
-        cycles = np.maximum(panel.a.lengths * panel.words, panel.words * parts * groups + _LOAD_CYCLES)
+        load = panel.words * parts * groups * (_STRIP_LOAD if self.problem.by_columns else 1) + _LOAD_CYCLES
+        cycles = np.maximum(panel.a.lengths * panel.words, load)
         costs = [int(cycles[first:first + rows].sum()) + _BLOCK_CYCLES for first, rows in panel.blocks]
         return list(panel.blocks), costs
 
@@ -228,7 +267,8 @@ class SampledProductKernel(PanelKernel):
         return samples_package(
             panel.a, *block, address, self.sums_at[slot], left=address + self._left_offset(panel.a, block), words=panel.words,
             panel_rows=panel.rows, pattern=int(problem.pattern), unsigned_panel=int(not problem.b_signed),
-            unsigned_left=int(not problem.a_signed))
+            unsigned_left=int(not problem.a_signed), left_by_columns=int(problem.by_columns),
+            left_first=block.first % STRIP_ROWS if problem.by_columns else 0)
 
     def _sizes(self, part: Part) -> list[list[int]]:
         return [[samples_bytes(part.panel.a, *block, self.problem.pattern) for block in blocks] for blocks in part.blocks]
@@ -247,11 +287,17 @@ class SampledProductKernel(PanelKernel):
         return lines
 
     def block_copy(self, panel: SampledPanel, block: Block, slot: int, offset: int, size: int) -> list[str]:
-        """See ``PanelKernel``: its package and its rows of A."""
+        """See ``PanelKernel``: its package and its rows of A, or the strip that has them."""
         row, to, barrier = panel.words * self.word_bytes, self.packages_at[slot], PACKAGE_BARRIERS + slot
-        left = self._of_part(panel, self.problem.mask.shape[0]) + block.first * row
-        return [f"barrier.expect b{barrier}, {size + block.rows * row}", *block_lines(PACKAGES, offset, to, size, barrier),
-                *block_lines(_A, left, to + self._left_offset(panel.a, block), block.rows * row, barrier)]
+        left = to + self._left_offset(panel.a, block)
+        lines = [f"barrier.expect b{barrier}, {size + self._left_rows(block) * row}", *block_lines(PACKAGES, offset, to, size, barrier)]
+        if self.problem.by_columns:
+            strip = self._of_part(panel, self.pitch) + block.first // STRIP_ROWS * STRIP_ROWS
+            return [*lines, f"umov ur{TO}, {left}", f"umov ur{TO + 1}, {BANK_BYTES}", f"uadd ur{FROM}, ur{_A}, {strip}",
+                    f"umov ur{FROM + 1}, {self.pitch}", f"umov ur{SIZE}, 1", f"umov ur{SIZE + 1}, {row}",
+                    f"copy_rows.shared.global ur{TO}, ur{FROM}, ur{SIZE}, b{barrier}"]
+        source = self._of_part(panel, self.problem.mask.shape[0]) + block.first * row
+        return [*lines, *block_lines(_A, source, left, block.rows * row, barrier)]
 
     def block_store(self, panel: SampledPanel, block: Block, slot: int) -> list[str]:
         """See ``PanelKernel``: the sums of its elements; those of later parts of K are added."""

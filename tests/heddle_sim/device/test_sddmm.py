@@ -5,6 +5,8 @@ import pytest
 import scipy.sparse as sp
 from heddle import load_config
 from heddle_sim.device import Device
+from heddle_sim.kernels.planner import plan
+from heddle_sim.kernels.sampled_product import SampledProductProblem
 from heddle_sim.sparse import DCSC, DCSR, compress
 from heddle_verif.stimulus.sparse_matrices import operand, random_topologies, random_values
 
@@ -90,23 +92,55 @@ def test_types(of_a, of_b, of_mask, golden, seed):
     check(golden.sddmm(a, b, mask)[0], product(a, b, dense), mask)
 
 
+@pytest.mark.parametrize("transpose", [False, True])
 @pytest.mark.parametrize("m, n, k", [(1, 1, 1), (70, 65, 32), (3, 200, 33), (130, 63, 48), (5, 9, 256), (5, 9, 257), (40, 6, 700)])
-def test_shapes(m, n, k, device, seed):
-    """Panels of columns, parts of K, blocks of rows, and their ends."""
+def test_shapes(m, n, k, transpose, device, seed):
+    """Panels of columns, parts of K, blocks of rows and strips, and their ends."""
     rng = np.random.default_rng(seed)
     dense = operand(rng, (m, n)) * (rng.random((m, n)) < 0.3)
     dense[0, 0], dense[-1, -1] = 3, -128
     a, b, mask = operand(rng, (m, k)), operand(rng, (k, n)), sp.csr_array(dense)
-    check(device.sddmm(a, b, mask)[0], product(a, b, dense), mask)
+    check(device.sddmm(a, np.ascontiguousarray(b.T) if transpose else b, mask, transpose)[0], product(a, b, dense), mask)
 
 
+@pytest.mark.parametrize("transpose", [False, True])
 @pytest.mark.parametrize("name", ["large", "quad"])
-def test_presets(name, seed):
+def test_presets(name, transpose, seed):
     rng = np.random.default_rng(seed)
     dense = operand(rng, (90, 70)) * (rng.random((90, 70)) < 0.2)
     a, b, mask = operand(rng, (90, 600)), operand(rng, (70, 600)), sp.csr_array(dense)
     with Device(name, "golden", memory_bytes=MEMORY) as device:
-        check(device.sddmm(a, b, mask, True)[0], product(a, b.T, dense), mask)
+        check(device.sddmm(a, b if transpose else b.T, mask, transpose)[0], product(a, b.T, dense), mask)
+
+
+def test_the_second_operand_stays_as_it_is(seed):
+    """Not transposed, it lies in memory row by row, filled up with zeros; columns of K pass by."""
+    rng = np.random.default_rng(seed)
+    a, b = operand(rng, (30, 300)), operand(rng, (300, 21))
+    mask = compress("mask", sp.csr_array(np.ones((21, 30), np.int8)))
+    kernel = plan(load_config("base"), SampledProductProblem(mask, 300, by_columns=True))
+    whole = kernel.arranged(b, a)[0].reshape(-1, kernel.pitch)
+    assert kernel.pitch == 32 and len(whole) == 512 and (whole[:300, :21] == b).all() and not whole[300:].any() and not whole[:, 21:].any()
+
+
+def test_strips_without_room(seed):
+    """Where shared memory is too small for strips, the host transposes."""
+    rng = np.random.default_rng(seed)
+    dense = operand(rng, (9, 7)) * (rng.random((9, 7)) < 0.4)
+    a, b, mask, cfg = operand(rng, (9, 40)), operand(rng, (40, 7)), sp.csr_array(dense), load_config("base").replace(shared_memory_kib=16)
+    with pytest.raises(ValueError, match="shared_memory_kib"):
+        plan(cfg, SampledProductProblem(compress("mask", mask).transpose(), 40, by_columns=True))
+    with Device(cfg, "golden", memory_bytes=MEMORY) as device:
+        check(device.sddmm(a, b, mask)[0], product(a, b, dense), mask)
+
+
+@pytest.mark.parametrize("call", [
+    lambda device: device.sddmm(np.ones((9, 40), np.int8), np.ones((40, 7), np.int8), sp.csr_array(np.ones((9, 7), np.int8))),
+    lambda device: device.spmm(sp.csr_array(np.ones((9, 40), np.int8)), np.ones((40, 7), np.int8))])
+def test_small_shared_memory(call):
+    with (Device(load_config("base").replace(shared_memory_kib=4), "golden", memory_bytes=MEMORY) as device,
+          pytest.raises(ValueError, match="^shared_memory_kib must be at least .* for s[pd]d?mm with threads = 32, dot = 8, not 4$")):
+        call(device)
 
 
 def test_programs_longer_than_the_instruction_memory(golden, seed):

@@ -5,8 +5,9 @@ from types import SimpleNamespace
 
 import cocotb
 import numpy as np
+from heddle.constants import ROW_BYTES
 from heddle.isa.error_codes import ErrorCode
-from heddle.isa.sparse_job import SparseKind
+from heddle.isa.sparse_job import STRIP_ROWS, SparseKind
 from heddle_sim.sparse.job import job_record
 
 from .sparse_engine import SHAPES, SparseBench, row_counts
@@ -17,11 +18,12 @@ WORDS = (1, 2, 3, 8)        # factor words of a column
 class SampleBench(SparseBench):
     """A ``SparseBench`` with jobs of sampled products."""
 
-    def samples_job(self, counts, words, *, start=0, columns=None, wide=False, unsigned=(False, False, False), pattern=False, record=()):
+    def samples_job(self, counts, words, *, start=0, columns=None, wide=False, unsigned=(False, False, False), pattern=False,
+                    by_columns=False, record=()):
         """A job on a random mask with ``counts`` elements in its rows, the first one element ``start``: address, output and sums.
 
-        ``words``: factor words of a column. ``unsigned``: values of the mask, bytes of B, bytes of A. ``record`` has other values of fields
-        of the record, which then may have an error.
+        ``words``: factor words of a column. ``unsigned``: values of the mask, bytes of B, bytes of A. ``by_columns``: A lies by columns,
+        its first row anywhere in its strip. ``record`` has other values of fields of the record, which then may have an error.
         """
         cfg, rng = self.cfg, self.rng
         size = words * cfg.threads * cfg.dot
@@ -36,7 +38,12 @@ class SampleBench(SparseBench):
         sums = np.einsum("ek,ek->e", a[rows], b[indices[start - first:]])
         sums = sums * (1 if pattern else values[start - first:].astype(np.int64)) & 0xFFFFFFFF
         parts = {"pointers": self.place(pointers.astype(np.int32), gap=4 * int(rng.integers(4))), "indices": self.place(indices),
-                 "values": 0 if pattern else self.place(values), "left": self.place(left, min(128, cfg.sparse_columns))}
+                 "values": 0 if pattern else self.place(values)}
+        if by_columns:
+            place = int(rng.integers(STRIP_ROWS))
+            parts |= {"left": self.place(self.strips(left, place), ROW_BYTES), "left_by_columns": 1, "left_first": place}
+        else:
+            parts["left"] = self.place(left, min(ROW_BYTES, cfg.sparse_columns))
         output = self.room(4 * max(len(values), 1), 16)
         fields = dict(kind=SparseKind.SAMPLES.value, rows=len(counts), panel_rows=columns, words=words, first=first, output=output,
                       wide_values=int(wide), unsigned_values=int(unsigned[0]), unsigned_panel=int(unsigned[1]),
@@ -46,6 +53,17 @@ class SampleBench(SparseBench):
         address = self.place(data)
         return SimpleNamespace(address=address, output=output + 4 * (start - first), sums=sums, **parts | {"counts": counts})
 
+    def strips(self, left, place):
+        """Rows of A by columns, the first one at ``place`` of its strip; other bytes of strips are random."""
+        rows, size = left.shape
+        whole = self.rng.integers(0, 256, (-(-(place + rows) // STRIP_ROWS) * STRIP_ROWS, size), np.uint8)
+        whole[place:place + rows] = left
+        return whole.reshape(-1, STRIP_ROWS, size).transpose(0, 2, 1)
+
+    def strips_fit(self, words):
+        """Whether two strips of A have room in shared memory beside others."""
+        return 2 * STRIP_ROWS * words * self.cfg.threads * self.cfg.dot <= self.cfg.shared_bytes // 4
+
     def most_rows(self, words):
         """Rows whose operands have room in shared memory beside others."""
         return max(1, min(12, self.cfg.shared_bytes // 6 // (words * self.cfg.threads * self.cfg.dot)))
@@ -54,7 +72,8 @@ class SampleBench(SparseBench):
         """A job with rows of a shape."""
         flags = tuple(bool(bit) for bit in self.rng.integers(0, 2, 3))
         counts = row_counts(self, shape, int(self.rng.integers(1, self.most_rows(words) + 1)))[:self.most_rows(words)]
-        return self.samples_job(counts, words, start=int(self.rng.integers(40)), unsigned=flags, **options)
+        by_columns = bool(self.rng.integers(2)) and self.strips_fit(words)
+        return self.samples_job(counts, words, start=int(self.rng.integers(40)), unsigned=flags, by_columns=by_columns, **options)
 
     def compare(self, job):
         if not hasattr(job, "left"):
@@ -120,6 +139,11 @@ async def sample_errors(dut):
         ("output", 48), ("left", 0), ("left", 2 * row), ("left", 4 * row))]
     faults += [("first", 16, ErrorCode.SPARSE_POINTER)]
     await bench.wrong_fields(partial(bench.samples_job, counts, 1), faults)
+    if bench.strips_fit(1):
+        strip = STRIP_ROWS * row
+        faults = [("left", place, ErrorCode.SPARSE_JOB) for place in (16, 32, 64)]
+        faults += [("left", size - back, ErrorCode.OUT_OF_RANGE) for back in (0, 128, strip - 128)]
+        await bench.wrong_fields(partial(bench.samples_job, counts, 1, by_columns=True), faults)
     for element in range(sum(counts)):
         bench.clear()
         words = 1 + element % 2
@@ -188,21 +212,23 @@ async def sample_pace(dut):
     await bench.start()
     cfg, report = bench.cfg, []
     await bench.load()
-    for count, words, jobs in ((24, 1, 1), (24, 2, 1), (3, 2, 1), (1, 1, 1), (0, 1, 1), (20, 2, 3)):
+    for count, words, jobs, by_columns in ((24, 1, 1, False), (24, 2, 1, False), (3, 2, 1, False), (1, 1, 1, False), (0, 1, 1, False),
+                                           (20, 2, 3, False), (24, 1, 1, True), (1, 1, 1, True)):
         bench.clear()
         rows = max(1, bench.most_rows(words) * 2 // 3)
-        made = [bench.samples_job([count] * rows, words) for _ in range(jobs)]
+        if by_columns and not bench.strips_fit(words):
+            continue
+        made = [bench.samples_job([count] * rows, words, by_columns=by_columns) for _ in range(jobs)]
         before = bench.totals["steps"]
         cycles = await bench.check([job.address for job in made])
         for job in made:
             bench.compare(job)
         assert bench.totals["steps"] - before == count * words * rows * jobs
-        load = words * cfg.numbers_per_word * cfg.thread_groups + 6 if count else 1
-        expected = max(count * words, load) * rows * jobs
-        report.append((count, words, jobs, rows, cycles, expected))
+        load = words * cfg.numbers_per_word * cfg.thread_groups * (4 if by_columns else 1)
+        expected = max(count * words, load + 6 if count else 1) * rows * jobs
+        report.append((count, words, jobs, rows, cycles, expected, load))
     dut._log.info("pace: %s", report)
-    for count, words, jobs, rows, cycles, expected in report:
-        load = words * cfg.numbers_per_word * cfg.thread_groups
+    for count, _, jobs, rows, cycles, expected, load in report:
         most = expected + load + 60 + 4 * cfg.lane_slices + 12 * (jobs - 1)
         assert cycles <= most, f"{cycles} cycles for {jobs} jobs of {rows} rows of {count}"
     bench.finish()
