@@ -1,7 +1,9 @@
 """Functional coverage: the model, its storage, its report, and what devices are counted for."""
 
+import importlib
 import json
 import os
+import pkgutil
 import subprocess
 import sys
 
@@ -10,6 +12,7 @@ from heddle import load_config
 from heddle.errors import UsageError
 from heddle_sim import Device, DeviceError
 from heddle_sim.device import observers
+from heddle_verif import coverage
 from heddle_verif.coverage import GROUPS, devices, errors, front_end, matrix, presets, streams
 from heddle_verif.coverage.__main__ import main
 from heddle_verif.coverage.model import Exclusion, Group
@@ -21,6 +24,13 @@ def fruit():
     """Two coverpoints, their cross, and an exclusion of each kind."""
     return Group("market.fruit", "A fruit.", {"kind": ("apple", "plum", "stone"), "colour": ("red", "blue")}, crosses=[("kind", "colour")],
                  exclude=[Exclusion("no apple is blue", kind="apple", colour="blue"), Exclusion("a stone is no fruit", kind="stone")])
+
+
+def test_every_group_is_reported():
+    """A group that a module declares, and that no table lists, would be sampled in vain."""
+    declared = {value for module in pkgutil.iter_modules(coverage.__path__, f"{coverage.__name__}.") if not module.name.endswith("__main__")
+                for value in vars(importlib.import_module(module.name)).values() if isinstance(value, Group)}
+    assert declared == set(GROUPS.values())
 
 
 def test_bins_and_crosses():

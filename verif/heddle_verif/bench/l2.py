@@ -16,6 +16,7 @@ from heddle_sim.toolchain.cocotb_runner import bench_config
 
 from ..agents.global_memory import GlobalMemory
 from ..agents.pause import pattern
+from ..coverage.l2 import sample_events, sample_request
 from ..fixture import Bench
 from .reduction_unit import choices
 
@@ -67,8 +68,10 @@ class Level2Bench(Bench):
     async def _count(self):
         while True:
             await RisingEdge(self.dut.clk)
-            for name in self.events:
-                self.events[name] += int(getattr(self.dut, f"event_{name}").value)
+            counts = {name: int(getattr(self.dut, f"event_{name}").value) for name in self.events}
+            sample_events(counts)
+            for name, count in counts.items():
+                self.events[name] += count
 
     # -- requests ---------------------------------------------------------------------------
 
@@ -82,12 +85,16 @@ class Level2Bench(Bench):
         line = lines[int(self.rng.integers(len(lines)))] if lines is not None else int(self.rng.integers(MEMORY // LINE_BYTES))
         address = LINE_BYTES * line + size * int(self.rng.integers(self.cfg.line_beats))
         beats = int(self.rng.choice([1, 1, 2, 3, self.cfg.line_beats, 4 * self.cfg.line_beats]))
+        if beats == self.cfg.line_beats and self.rng.random() < 0.5:
+            address = LINE_BYTES * line         # a line as a whole
         return address, min(beats, (PAGE - address % PAGE) // size)
 
     def read(self, core, address, beats, prefetch=0):
         tag = int(self.rng.integers(1 << self.cfg.axi_id_bits))
         self.sources[core]["read"].put({"address": address, "beats_minus_one": beats - 1, "tag": tag, "prefetch": prefetch})
-        if not prefetch:
+        if prefetch:
+            sample_request("prefetch", address, beats * self.cfg.axi_bytes)
+        else:
             self.reads[core, tag].append([address, beats, []])
 
     def _beat(self, core, beat):
@@ -97,6 +104,7 @@ class Level2Bench(Bench):
         assert beat["last"] == (len(got) == beats), f"last of beat {len(got)} of {beats} at {address:#x}"
         if beat["last"]:
             self.finished.append(self.reads[core, beat["tag"]].popleft())
+            sample_request("read", address, beats * self.cfg.axi_bytes, error=any(error for _, error in got))
 
     def write(self, core, address, data, strobes, reduction=Reduction.NONE, format=TensorFormat.U8, fails=False):
         """``data``, ``strobes``: arrays of bytes and booleans, whole beats."""
@@ -109,12 +117,13 @@ class Level2Bench(Bench):
             strobe = int.from_bytes(np.packbits(strobes[start:start + size], bitorder="little").tobytes(), "little")
             self.sources[core]["data"].put({"data": int.from_bytes(data[start:start + size].tobytes(), "little"), "strobe": strobe,
                                             "last": int(start + size == len(data))})
-        self.writes[core, tag].append((address, fails))
+        self.writes[core, tag].append((address, fails, {"enabled": strobes, "reduction": reduction, "format": format}))
 
     def _response(self, core, response):
         assert self.writes[core, response["tag"]], f"core {core} got a response for tag {response['tag']} that it did not ask for"
-        address, fails = self.writes[core, response["tag"]].popleft()
+        address, fails, kind = self.writes[core, response["tag"]].popleft()
         assert response["error"] == fails, f"error of the write to {address:#x} must be {int(fails)}"
+        sample_request("write", address, len(kind["enabled"]), error=fails, **kind)
 
     def random_read(self, core, lines):
         self.read(core, *self._place(lines), prefetch=int(self.rng.random() < 0.15))

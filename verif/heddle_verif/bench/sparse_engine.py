@@ -16,6 +16,7 @@ from heddle_sim.toolchain.cocotb_process import bench_config
 from ..agents.banks import BankMemory
 from ..agents.payload import pack
 from ..coverage.errors import sample_error
+from ..coverage.sparse import sample_job
 from ..duts.sparse_system import SparseSystem
 from ..fixture import Bench
 
@@ -172,6 +173,7 @@ class SparseBench(Bench):
                 sparse_run(self.cfg, self.registers, shared, address)
             except SparseFault as fault:
                 return shared, (fault.code, fault.operand, number)
+            sample_job(self.registers, shared, address)
         return shared, None
 
     async def check(self, addresses):
