@@ -9,7 +9,8 @@ from heddle_sim.models.comparison import compared
 from heddle_sim.models.errors import Refusal
 from heddle_sim.models.wide import weight_parts
 from heddle_verif.stimulus.onnx_files import write_onnx
-from onnx.helper import make_node
+from onnx import TensorProto
+from onnx.helper import make_graph, make_node, make_tensor_value_info
 
 I8, U8, I32, F32 = np.int8, np.uint8, np.int32, np.float32
 
@@ -197,6 +198,56 @@ def test_float_networks_are_quantised_from_samples(tmp_path, device):
     assert np.abs(found.result.outputs["y"] - near).max() < 0.1
 
 
+def test_nodes_in_any_order(tmp_path, device):
+    """As onnxruntime takes them; a subgraph counts as what its node takes."""
+    constants = {"w": random_of(F32, (4, 3)), "c": np.bool_(True), "one": F32(1)}
+    branch = make_graph([make_node("Add", ["2", "one"], ["t"])], "branch", [], [make_tensor_value_info("t", TensorProto.FLOAT, (2, 3))])
+    nodes = [make_node("Relu", ["3"], ["y"]), make_node("If", ["c"], ["3"], then_branch=branch, else_branch=branch),
+             make_node("Neg", ["1"], ["2"]), make_node("MatMul", ["x", "w"], ["1"])]
+    path = write_onnx(tmp_path / "a.onnx", nodes, {"x": (F32, (2, 4))}, {"y": (F32, (2, 3))}, constants)
+    with load_model(path, device) as model:
+        assert [placed.node.op for placed in model.placement] == ["MatMul", "Neg", "If", "Relu"]
+        found = model.run(x := random_of(F32, (2, 4))).outputs["y"]
+    np.testing.assert_allclose(found, np.maximum(1 - x @ constants["w"], 0), atol=1e-6)
+
+
+def test_negative_dimensions_are_open(tmp_path, device):
+    """Some exporters write -1 for a dimension that is not known."""
+    nodes = [make_node("MatMul", ["x", "w"], ["1"]), make_node("Relu", ["1"], ["y"])]
+    path = write_onnx(tmp_path / "a.onnx", nodes, {"x": (F32, (-1, 4))}, {"y": (F32, (-1, 3))}, {"w": random_of(F32, (4, 3))})
+    with pytest.raises(ValueError, match="all dimensions of input x bound, not axis 0 open"):
+        load_model(path, device)
+    with load_model(path, device, shapes={"x": (2, 4)}) as model:
+        assert model.run(random_of(F32, (2, 4))).outputs["y"].shape == (2, 3)
+
+
+def test_samples_of_scalars(tmp_path, device):
+    """A scalar input, as a sampling rate is; what it decides is known from the samples."""
+    constants = {"w": random_of(F32, (4, 3)), "v": random_of(F32, (3, 3)), "rate": np.int64(16000), "axes": np.array([0], np.int64)}
+    taken = make_graph([make_node("Identity", ["1"], ["t"])], "taken", [], [make_tensor_value_info("t", TensorProto.FLOAT, ("p", "q"))])
+    other = make_graph([make_node("Squeeze", ["1", "axes"], ["u"])], "other", [], [make_tensor_value_info("u", TensorProto.FLOAT, ("q",))])
+    nodes = [make_node("MatMul", ["x", "w"], ["0"]), make_node("MatMul", ["0", "v"], ["1"]), make_node("Equal", ["r", "rate"], ["e"]),
+             make_node("If", ["e"], ["2"], then_branch=taken, else_branch=other), make_node("Relu", ["2"], ["y"])]
+    path = write_onnx(tmp_path / "a.onnx", nodes, {"x": (F32, (1, 4)), "r": (np.int64, ())}, {"y": (F32, ("p", "q"))}, constants)
+    inputs = {"x": random_of(F32, (1, 4)), "r": np.array(16000)}
+    with load_model(path, device, calibrate=inputs) as model:
+        assert [placed.where for placed in model.placement if placed.node.op == "MatMul"] == ["device", "host"]
+        found = model.run(inputs).outputs["y"]
+    np.testing.assert_allclose(found, np.maximum(inputs["x"] @ constants["w"] @ constants["v"], 0), atol=0.1)
+
+
+def test_biases_of_two_dimensions(tmp_path, device):
+    """Which onnxruntime's quantiser does not expect."""
+    constants = {"w": random_of(F32, (4, 3)), "b": random_of(F32, (1, 3))}
+    nodes = [make_node("MatMul", ["x", "w"], ["1"]), make_node("Add", ["1", "b"], ["y"])]
+    path = write_onnx(tmp_path / "a.onnx", nodes, {"x": (F32, (2, 4))}, {"y": (F32, (2, 3))}, constants)
+    x = random_of(F32, (2, 4))
+    with load_model(path, device, calibrate={"x": x}) as model:
+        assert [placed.node.op for placed in model.placement if placed.where == "device"] == ["Gemm"]
+        found = model.run(x).outputs["y"]
+    np.testing.assert_allclose(found, x @ constants["w"] + constants["b"], atol=0.1)
+
+
 def test_what_belongs_to_a_layer_joins_it(tmp_path, device):
     """Padding in front of a convolution, normalisation behind it, the addend of a product: none is a node of the host."""
     rng = np.random.default_rng(12)
@@ -270,6 +321,10 @@ def test_samples_that_do_not_fit(tmp_path, samples, says):
 def test_quantised_networks_take_no_samples(tmp_path):
     with pytest.raises(ValueError, match="calibrate must be none for a network that is quantised"):
         load_model(qdq_network(tmp_path / "a.onnx", I8), shapes={"N": 1}, calibrate={"x": np.zeros((1, 3, 8, 8), I8)})
+    nodes = [make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]), make_node("MatMulInteger", ["q", "w", "z"], ["y"])]
+    path = write_onnx(tmp_path / "b.onnx", nodes, {"x": (F32, (2, 4))}, {"y": (I32, (2, 3))}, {"w": random_of(I8, (4, 3))})
+    with pytest.raises(ValueError, match="calibrate must be none for a network that is quantised"):
+        load_model(path, calibrate={"x": np.zeros((2, 4), F32)})
 
 
 def test_zero_points_that_are_computed(tmp_path, device):

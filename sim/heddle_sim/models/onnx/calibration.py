@@ -21,6 +21,7 @@ __all__ = ["Calibration", "calibrated", "feeds"]
 _OPERATORS = ["Conv", "MatMul", "Gemm", "Add", "AveragePool", "GlobalAveragePool", "MaxPool", "Relu", "Clip", "Reshape", "Flatten",
               "Transpose", "Squeeze", "Unsqueeze"]
 _WIDE_OPERATORS = ["Conv", "MatMul", "Gemm", "Relu", "Clip"]        # of 16 bits: layers with weights, and what is part of them
+_QUANTISED = ("QuantizeLinear", "QLinearConv", "QLinearMatMul", "DynamicQuantizeLinear", "ConvInteger", "MatMulInteger")
 _WARNING, _FATAL = 2, 4         # severities of onnxruntime's messages, the first its default
 _LEAST_OPSET = 13       # with scales for each filter
 
@@ -48,9 +49,9 @@ def calibrated(model: Any, calibration: Calibration, what: str) -> Any:
     Raises ``ValueError`` for samples that do not fit, ``ModelError`` where onnxruntime cannot quantise the network.
     """
     onnx, quantisation = needed("onnx", "an ONNX file"), needed("onnxruntime.quantization", "calibration")
-    if any(node.op_type in ("QuantizeLinear", "QLinearConv", "QLinearMatMul") for node in model.graph.node):
+    if any(node.op_type in _QUANTISED for node in model.graph.node):
         raise UsageError(f"calibrate must be none for a network that is quantised, as {what} is")
-    reader = _reader(quantisation, feeds(model, calibration.samples))
+    runs = feeds(model, calibration.samples)
     wide = calibration.activation_bits == 16
     element = quantisation.QuantType.QInt16 if wide else quantisation.QuantType.QInt8
     try:
@@ -59,13 +60,21 @@ def calibrated(model: Any, calibration: Calibration, what: str) -> Any:
         with tempfile.TemporaryDirectory() as folder, _quiet():
             fused, path = (str(Path(folder) / name) for name in ("fused.onnx", "quantised.onnx"))
             _write_fused(model, fused)
-            quantisation.quantize_static(fused, path, reader, quant_format=quantisation.QuantFormat.QDQ, per_channel=True,
-                                         op_types_to_quantize=_WIDE_OPERATORS if wide else _OPERATORS,
-                                         activation_type=element, weight_type=element,
-                                         extra_options={"ActivationSymmetric": wide})
+
+            def quantise(**options: bool) -> None:
+                quantisation.quantize_static(
+                    fused, path, _reader(quantisation, runs), quant_format=quantisation.QuantFormat.QDQ, per_channel=True,
+                    op_types_to_quantize=_WIDE_OPERATORS if wide else _OPERATORS, activation_type=element, weight_type=element,
+                    extra_options={"ActivationSymmetric": wide, **options})
+
+            try:
+                quantise()
+            except (ValueError, IndexError):        # fitting scales to biases, it expects those to have one dimension
+                quantise(QDQDisableWeightAdjustForInt32Bias=True)
             return onnx.load(path)
     except Exception as error:      # of several packages, without a common class
-        raise ModelError(f"{what} must be a network that onnxruntime quantises: {' '.join(str(error).split())}") from None
+        raise ModelError(f"{what} must be a network that onnxruntime quantises: {' '.join(str(error).split())}; without calibrate its "
+                         f"float layers run on the host") from None
 
 
 def _write_fused(model: Any, path: str) -> None:
@@ -111,7 +120,7 @@ def feeds(model: Any, samples: Mapping[str, np.ndarray]) -> list[dict[str, np.nd
         stacks[name] = stack
     if len({len(stack) for stack in stacks.values()}) != 1:
         raise UsageError(f"calibrate must have equally many samples of all inputs, not {[len(stack) for stack in stacks.values()]}")
-    return [dict(zip(stacks, parts)) for parts in zip(*stacks.values())]
+    return [dict(zip(stacks, map(np.asarray, parts))) for parts in zip(*stacks.values())]      # a scalar is an array too
 
 
 def _reader(quantisation: Any, runs: list[dict[str, np.ndarray]]) -> Any:

@@ -14,7 +14,7 @@ from ...arguments import plain_array
 from ...packages import needed
 from ..errors import ModelError
 from ..graph import Graph, Node, Tensor
-from .calibration import Calibration, calibrated
+from .calibration import Calibration, calibrated, feeds
 from .sessions import all_values
 
 __all__ = ["MOST_BYTES", "OnnxFile", "Shapes", "read_onnx"]
@@ -57,8 +57,11 @@ def read_onnx(path: Path, shapes: Shapes | None = None, constants: Mapping[str, 
     model = _parsed(onnx, path)
     _fix(onnx, model, dict(constants or {}))
     _bind(path, model, dict(shapes or {}))
+    typical = None
     if calibration:
+        typical = feeds(model, calibration.samples)[0]
         model = calibrated(model, calibration, str(path))
+    _sort(model.graph)
     try:
         onnx.checker.check_model(model)
         if model.functions:
@@ -68,7 +71,7 @@ def read_onnx(path: Path, shapes: Shapes | None = None, constants: Mapping[str, 
         raise
     except Exception as error:      # of several packages, without a common class
         raise ModelError(f"{path} must be a valid ONNX file: {_first_line(error)}") from None
-    return _Reader(onnx, path, model).file()
+    return _Reader(onnx, path, model, typical).file()
 
 
 def _parsed(onnx: Any, path: Path) -> Any:
@@ -87,6 +90,27 @@ def _first_line(error: Exception) -> str:
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
+def _sort(graph: Any) -> None:
+    """Put nodes behind those whose results they take, as onnxruntime does with files that have them in another order."""
+    makers = {name: number for number, node in enumerate(graph.node) for name in node.output if name}
+    nodes, order, placed = list(graph.node), list[int](), set[int]()
+    for number in range(len(nodes)):
+        waiting = [(number, False)]
+        while waiting:
+            current, ready = waiting.pop()
+            if current in placed and not ready:
+                continue
+            if ready:
+                order.append(current)
+                continue
+            placed.add(current)
+            waiting.append((current, True))
+            waiting += [(makers[name], False) for name in reversed((*nodes[current].input, *_captured(nodes[current]))) if name in makers]
+    if order != sorted(order):
+        del graph.node[:]
+        graph.node.extend(nodes[number] for number in order)
+
+
 def _fix(onnx: Any, model: Any, constants: Mapping[str, np.ndarray]) -> None:
     """Make inputs constants."""
     for name, array in constants.items():
@@ -99,7 +123,11 @@ def _fix(onnx: Any, model: Any, constants: Mapping[str, np.ndarray]) -> None:
 
 
 def _bind(path: Path, model: Any, shapes: dict[str, int | Sequence[int]]) -> None:
-    """Set symbolic dimensions of the inputs."""
+    """Set symbolic dimensions of the inputs; negative ones, as some exporters write them, are open too."""
+    for value in (*model.graph.input, *model.graph.value_info, *model.graph.output):
+        for dimension in value.type.tensor_type.shape.dim:
+            if dimension.dim_value < 0:
+                dimension.ClearField("dim_value")
     constants = {tensor.name for tensor in model.graph.initializer}
     inputs = [value for value in model.graph.input if value.name not in constants]
     unused = set(shapes)
@@ -132,10 +160,10 @@ def _bind(path: Path, model: Any, shapes: dict[str, int | Sequence[int]]) -> Non
 
 
 class _Reader:
-    """Tensors and nodes of a model whose shapes have been inferred."""
+    """Tensors and nodes of a model whose shapes have been inferred; ``typical``: inputs of a run, if any are known."""
 
-    def __init__(self, onnx: Any, path: Path, model: Any) -> None:
-        self.onnx, self.path, self.model = onnx, path, model
+    def __init__(self, onnx: Any, path: Path, model: Any, typical: Mapping[str, np.ndarray] | None) -> None:
+        self.onnx, self.path, self.model, self.typical = onnx, path, model, typical
         self.tensors: dict[str, Tensor] = {}
 
     def file(self) -> OnnxFile:
@@ -188,15 +216,15 @@ class _Reader:
             self.tensors[value.name] = Tensor(value.name, dtype, tuple(dimension.dim_value for dimension in kind.shape.dim))
 
     def _open_values(self, protos: Sequence[Any], inputs: Sequence[str]) -> None:
-        """What shape inference leaves open, such as operators of other domains: as onnxruntime finds it for inputs of zeros."""
+        """What shape inference leaves open, such as operators of other domains: as onnxruntime finds it for typical inputs, or zeros."""
         wanted = [name for proto in protos for name in proto.output if name and name not in self.tensors]
         if not wanted:
             return
         missing = [name for name in inputs if name not in self.tensors]
         if missing:
             raise ModelError(f"{self.path} must have a type and a shape for input {missing[0]}, not an open one")
-        zeros = {name: np.zeros(self.tensors[name].shape, self.tensors[name].dtype) for name in inputs}
-        for name, array in all_values(self.model, wanted, zeros, str(self.path)).items():
+        given = self.typical or {name: np.zeros(self.tensors[name].shape, self.tensors[name].dtype) for name in inputs}
+        for name, array in all_values(self.model, wanted, given, str(self.path)).items():
             self.tensors[name] = Tensor(name, array.dtype, array.shape)
 
     def _node(self, number: int, proto: Any) -> Node:
