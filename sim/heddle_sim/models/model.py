@@ -165,6 +165,8 @@ class Model:
         for name, tensor in wanted.items():
             array = inputs[name]
             check_mask(f"input {name}", array)
+            if isinstance(array, np.generic):       # numpy's scalar is an array without dimensions
+                array = np.asarray(array)
             if not isinstance(array, np.ndarray) or array.dtype != tensor.dtype:
                 found = getattr(array, "dtype", type(array).__name__)
                 raise UsageTypeError(f"input {name} must be an array of {tensor.dtype}, not {found}")

@@ -5,6 +5,7 @@ import pytest
 from heddle_sim import Device
 from heddle_sim.models import load_model
 from heddle_sim.models.comparison import compared
+from heddle_sim.models.tflite import host
 from heddle_verif.stimulus.tflite_files import TfliteFile
 
 SAME, VALID = 0, 1
@@ -263,6 +264,72 @@ def test_selections(tmp_path, device, op, options):
     a, b, y = (file.tensor(name, (3, 4), **X) for name in "aby")
     file.operator(op, [chosen, a, b], [y], options)
     check(file.write(tmp_path / "a.tflite", [chosen, a, b], [y]), device, "host", 0)
+
+
+def subgraph(file, op, second=None, options="AddOptions"):
+    """A subgraph y = x op x, or x op ``second``; its number."""
+    number = file.begin()
+    x, y = file.tensor("x", (2, 3), "float32"), file.tensor("y", (2, 3), "float32")
+    file.operator(op, [x, x if second is None else file.constant("c", second, "float32")], [y], options)
+    file.end([x], [y])
+    return number
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_branches(tmp_path, device, chosen):
+    file = TfliteFile()
+    condition, x, y = file.tensor("chosen", (), "bool"), file.tensor("x", (2, 3), "float32"), file.tensor("y", (2, 3), "float32")
+    file.operator("IF", [condition, x], [y], "IfOptions", thenSubgraphIndex=1, elseSubgraphIndex=2)
+    main = file.graph
+    file.end([condition, x], [y])
+    assert (subgraph(file, "ADD"), subgraph(file, "MUL", options="MulOptions")) == (1, 2)
+    file.graph = main
+    values = rng_of(3).standard_normal((2, 3)).astype(np.float32)
+    with load_model(file.write(tmp_path / "a.tflite", [condition, x], [y]), device) as model:
+        found = compared(model, {"chosen": np.array(chosen), "x": values})
+    np.testing.assert_array_equal(found.result.outputs["y"], values + values if chosen else values * values)
+    assert found.nodes[0].most == 0
+
+
+def loop(path, step):
+    """While count is less than 5: count + ``step``, x + x. The file's path."""
+    file = TfliteFile()
+    count, x = file.tensor("count", (), "int32"), file.tensor("x", (2, 3), "float32")
+    outputs = [file.tensor("last", (), "int32"), file.tensor("y", (2, 3), "float32")]
+    file.operator("WHILE", [count, x], outputs, "WhileOptions", condSubgraphIndex=1, bodySubgraphIndex=2)
+    main = file.graph
+    for body in (False, True):
+        file.begin()
+        inputs = [file.tensor("count", (), "int32"), file.tensor("x", (2, 3), "float32")]
+        made = [file.tensor("next", (), "int32"), file.tensor("y", (2, 3), "float32")] if body else [file.tensor("goes on", (), "bool")]
+        file.operator("ADD" if body else "LESS", [inputs[0], file.constant("c", step if body else 5)], made[:1],
+                      "AddOptions" if body else "LessOptions")
+        if body:
+            file.operator("ADD", [inputs[1], inputs[1]], made[1:], "AddOptions")
+        file.end(inputs, made)
+    file.graph = main
+    return file.write(path, [count, x], outputs)
+
+
+def test_loops(tmp_path, device, monkeypatch):
+    values = rng_of(4).standard_normal((2, 3)).astype(np.float32)
+    with load_model(loop(tmp_path / "a.tflite", 2), device) as model:
+        found = compared(model, {"count": np.int32(1), "x": values})
+        assert found.result.outputs["last"] == 5 and all(node.most == 0 for node in found.nodes)
+        np.testing.assert_array_equal(found.result.outputs["y"], values * 4)
+    monkeypatch.setattr(host, "_MOST_REPEATS", 10)
+    with (load_model(loop(tmp_path / "b.tflite", 0), device) as model,
+          pytest.raises(ValueError, match="WHILE 0 last must end within 10 repetitions")):
+        model.run({"count": np.int32(1), "x": values})
+
+
+def test_constants_without_elements(tmp_path, device):
+    """A shape of no dimensions: they have no bytes in the file."""
+    file = TfliteFile()
+    x, y = file.tensor("x", (1, 1), "float32"), file.tensor("y", (), "float32")
+    file.operator("RESHAPE", [x, file.tensor("shape", (0,), "int32")], [y], "ReshapeOptions", newShape=[])
+    with load_model(file.write(tmp_path / "a.tflite", [x], [y]), device) as model:
+        assert model.run(np.float32([[2]])).outputs["y"] == 2
 
 
 def test_greatest_values(tmp_path, device):

@@ -18,7 +18,7 @@ _VERSIONS = {"LEAKY_RELU": 2, "BROADCAST_TO": 2} | dict.fromkeys((
     "BATCH_TO_SPACE_ND", "L2_NORMALIZATION", "L2_POOL_2D", "EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL",
     "LOGICAL_AND", "LOGICAL_OR", "LOGICAL_NOT", "REDUCE_ALL", "SELECT",
     "SELECT_V2", "FLOOR_DIV", "FLOOR_MOD", "SIGN", "GELU", "CUMSUM", "TOPK_V2", "ONE_HOT", "GATHER_ND", "FILL", "RANGE",
-    "ZEROS_LIKE", "RANK", "RELU_0_TO_1", "REDUCE_ANY", "GATHER", "CAST"), 1)
+    "ZEROS_LIKE", "RANK", "RELU_0_TO_1", "REDUCE_ANY", "GATHER", "CAST", "IF", "WHILE"), 1)
 _TYPES = {"int8": "INT8", "uint8": "UINT8", "int16": "INT16", "int32": "INT32", "int64": "INT64", "float32": "FLOAT32", "bool": "BOOL"}
 
 
@@ -27,10 +27,19 @@ class TfliteFile:
 
     def __init__(self) -> None:
         self.model = schema.ModelT()
-        self.model.version, self.model.operatorCodes, self.model.buffers = 3, [], [schema.BufferT()]
+        self.model.version, self.model.operatorCodes, self.model.buffers, self.model.subgraphs = 3, [], [schema.BufferT()], []
+        self.begin()
+
+    def begin(self) -> int:
+        """Begin a subgraph, to which all that follows belongs; returns its number. The first one has begun already."""
         self.graph = schema.SubGraphT()
         self.graph.tensors, self.graph.operators, self.graph.inputs, self.graph.outputs = [], [], [], []
-        self.model.subgraphs = [self.graph]
+        self.model.subgraphs.append(self.graph)
+        return len(self.model.subgraphs) - 1
+
+    def end(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """Inputs and outputs of the subgraph."""
+        self.graph.inputs, self.graph.outputs = list(inputs), list(outputs)
 
     def tensor(self, name: str, shape: Sequence[int], dtype: str = "int8", scale: Any = None, zero_point: Any = 0, axis: int = 0,
                data: np.ndarray | None = None) -> int:
@@ -73,8 +82,8 @@ class TfliteFile:
         self.graph.operators.append(operator)
 
     def write(self, path: Path, inputs: Sequence[int], outputs: Sequence[int]) -> Path:
-        """Write the file with these inputs and outputs; returns its path."""
-        self.graph.inputs, self.graph.outputs = list(inputs), list(outputs)
+        """Write the file, whose last subgraph has these inputs and outputs; returns its path."""
+        self.end(inputs, outputs)
         builder = flatbuffers.Builder(1024)
         builder.Finish(self.model.Pack(builder), b"TFL3")
         path.write_bytes(bytes(builder.Output()))

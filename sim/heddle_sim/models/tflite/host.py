@@ -17,6 +17,7 @@ from .variables import STATES, Variables
 __all__ = ["HostOperators"]
 
 _HANDLERS = SHAPES | FUNCTIONS | LAYERS
+_MOST_REPEATS = 100_000         # of a loop
 
 
 class HostOperators:
@@ -33,8 +34,9 @@ class HostOperators:
         """Raises ``ModelError`` where a node has no operator here; ``source``: the file."""
         for graph in self._graphs:
             for node in graph.nodes:
-                if node.op not in _HANDLERS and node.op not in STATES:
-                    raise ModelError(f"{source} must have operators among {', '.join(sorted(_HANDLERS | STATES))}, not {node.op}")
+                if node.op not in _HANDLERS and node.op not in STATES and node.op not in _CALLS:
+                    known = sorted((*_HANDLERS, *STATES, *_CALLS))
+                    raise ModelError(f"{source} must have operators among {', '.join(known)}, not {node.op}")
 
     def reset(self) -> None:
         """Variables as before the first call."""
@@ -43,19 +45,46 @@ class HostOperators:
     def run(self, node: Node, arrays: Sequence[np.ndarray | None], graph: Graph | None = None) -> list[np.ndarray]:
         """Results of a node; ``graph``: the main one by default."""
         call = HostCall(graph or self._graphs[0], node, arrays)
-        if node.op == "CALL_ONCE":
-            return self._initialise(int(call.get("init_subgraph_index")))
+        if node.op in _CALLS:
+            return _CALLS[node.op](self, call)
         with np.errstate(all="ignore"):
             return STATES[node.op](self._variables, call) if node.op in STATES else _HANDLERS[node.op](call)
 
-    def _initialise(self, index: int) -> list[np.ndarray]:
+    def initialise(self, call: HostCall) -> list[np.ndarray]:
         """CALL_ONCE: a subgraph that gives variables their first values."""
-        if index in self._variables.initialised:
-            return []
-        self._variables.initialised.add(index)
+        index = int(call.get("init_subgraph_index"))
+        if index not in self._variables.initialised:
+            self._variables.initialised.add(index)
+            self._subgraph(index, [])
+        return []
+
+    def choose(self, call: HostCall) -> list[np.ndarray]:
+        """IF: one of two subgraphs, on the operands behind the condition."""
+        name = "then_subgraph_index" if bool(np.all(call.raw(0))) else "else_subgraph_index"
+        return self._subgraph(int(call.get(name)), call.arrays[1:])
+
+    def repeat(self, call: HostCall) -> list[np.ndarray]:
+        """WHILE: a subgraph on the operands, then on its results, as long as another one says so of them."""
+        values = list(call.arrays)
+        for _ in range(_MOST_REPEATS):
+            if not np.all(self._subgraph(int(call.get("cond_subgraph_index")), values)[0]):
+                return [np.asarray(value) for value in values]
+            values = list(self._subgraph(int(call.get("body_subgraph_index")), values))
+        raise ModelError(f"WHILE {call.node.name} must end within {_MOST_REPEATS} repetitions")
+
+    def call(self, call: HostCall) -> list[np.ndarray]:
+        """CALL: a subgraph."""
+        return self._subgraph(int(call.get("subgraph")), call.arrays)
+
+    def _subgraph(self, index: int, arrays: Sequence[np.ndarray | None]) -> list[np.ndarray]:
+        """Results of a subgraph; all of it runs on the host."""
         graph = self._graphs[index]
         values = {name: tensor.data for name, tensor in graph.tensors.items() if tensor.data is not None}
+        values.update((name, array) for name, array in zip(graph.inputs, arrays, strict=True) if array is not None)
         for node in graph.nodes:
             results = self.run(node, [None if name is None else values[name] for name in node.inputs], graph)
             values.update(zip(node.outputs, results))
-        return []
+        return [values[name] for name in graph.outputs]
+
+
+_CALLS = {"CALL_ONCE": HostOperators.initialise, "IF": HostOperators.choose, "WHILE": HostOperators.repeat, "CALL": HostOperators.call}

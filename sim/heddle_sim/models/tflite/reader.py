@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ _BAD = (struct.error, IndexError, ValueError, TypeError, OverflowError, KeyError
 
 
 def read_tflite(path: Path) -> tuple[Graph, ...]:
-    """Graphs of a TFLite file, the main one first; the others are those that CALL_ONCE names.
+    """Graphs of a TFLite file, the main one first; the others are those that nodes call.
 
     Raises ``ModelError`` for what is no such file, and ``MissingPackage`` without the package ``tflite``.
     """
@@ -88,6 +89,10 @@ class _File:
             name = f"{number} {outputs[0]}" if outputs else str(number)
             nodes.append(Node(op, name, named(operator.InputsAsNumpy()), tuple(filter(None, outputs)), self._attributes(operator)))
         inputs, outputs = named(subgraph.InputsAsNumpy()), named(subgraph.OutputsAsNumpy())
+        made = {name for node in nodes for name in node.outputs} | set(inputs)
+        # A constant without elements has no bytes.
+        tensors = [replace(tensor, data=np.zeros(tensor.shape, tensor.dtype)) if 0 in tensor.shape and tensor.name not in made else tensor
+                   for tensor in tensors]
         return Graph({tensor.name: tensor for tensor in tensors}, tuple(nodes), tuple(filter(None, inputs)), tuple(filter(None, outputs)))
 
     def _tensor(self, table: Any, number: int, taken: set[str]) -> Tensor:

@@ -42,4 +42,4 @@ def _name(call: HostCall) -> str:
 
 STATES: dict[str, Callable[[Variables, HostCall], list[np.ndarray]]] = {
     "VAR_HANDLE": Variables.handle, "ASSIGN_VARIABLE": Variables.assign, "READ_VARIABLE": Variables.read,
-    "CALL_ONCE": lambda variables, call: []}
+}
