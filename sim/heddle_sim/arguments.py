@@ -25,8 +25,10 @@ def check_mask(name: str, value: object) -> None:
 
 
 def plain_array(name: str, value: object) -> np.ndarray:
-    """``value``, which must be a numpy array without mask."""
+    """``value``, which must be a numpy array without mask, or a scalar of numpy, which is one without dimensions."""
     check_mask(name, value)
+    if isinstance(value, np.generic):
+        return np.asarray(value)
     if not isinstance(value, np.ndarray):
         raise UsageTypeError(f"{name} must be a numpy array, not {type(value).__name__}")
     return value.view(np.ndarray)       # a matrix would multiply

@@ -236,6 +236,19 @@ def test_samples_of_scalars(tmp_path, device):
     np.testing.assert_allclose(found, np.maximum(inputs["x"] @ constants["w"] @ constants["v"], 0), atol=0.1)
 
 
+def test_a_bias_of_several_layers(tmp_path, device):
+    """Its copies have names of their own, though tensors are called like it with a number."""
+    constants = {"w": random_of(F32, (4, 4, 1)), "b": random_of(F32, (4,))}
+    nodes = [make_node("Conv", ["x", "w", "b"], ["b0"]), make_node("Conv", ["b0", "w", "b"], ["b1"]),
+             make_node("Conv", ["b1", "w", "b"], ["b2"]), make_node("Neg", ["b2"], ["y"])]
+    path = write_onnx(tmp_path / "a.onnx", nodes, {"x": (F32, (1, 4, 6))}, {"y": (F32, (1, 4, 6))}, constants)
+    x = random_of(F32, (1, 4, 6))
+    with load_model(path, device) as floats, load_model(path, device, calibrate={"x": x}) as quantised:
+        assert [placed.where for placed in quantised.placement if placed.node.op == "Conv"] == ["device"] * 3
+        near = floats.run(x).outputs["y"]
+        np.testing.assert_allclose(quantised.run(x).outputs["y"], near, atol=0.05 * np.abs(near).max())
+
+
 def test_biases_of_two_dimensions(tmp_path, device):
     """Which onnxruntime's quantiser does not expect."""
     constants = {"w": random_of(F32, (4, 3)), "b": random_of(F32, (1, 3))}

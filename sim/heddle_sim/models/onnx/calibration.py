@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -60,6 +61,7 @@ def calibrated(model: Any, calibration: Calibration, what: str) -> Any:
         with tempfile.TemporaryDirectory() as folder, _quiet():
             fused, path = (str(Path(folder) / name) for name in ("fused.onnx", "quantised.onnx"))
             _write_fused(model, fused)
+            _separate_biases(onnx, fused)
 
             def quantise(**options: bool) -> None:
                 quantisation.quantize_static(
@@ -87,6 +89,25 @@ def _write_fused(model: Any, path: str) -> None:
         runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     except Exception:       # padding joins a pool with a smaller window, for one
         onnx.save(model, path)
+
+
+def _separate_biases(onnx: Any, path: str) -> None:
+    """Give each layer a bias of its own, with a name that no tensor has: onnxruntime's quantiser takes a number behind that of a bias that
+    several have, also where a tensor is called so."""
+    model = onnx.load(path)
+    taken = {name for node in model.graph.node for name in (*node.input, *node.output)}
+    constants, met = {tensor.name: tensor for tensor in model.graph.initializer}, set[str]()
+    for node in model.graph.node:
+        if node.op_type not in ("Conv", "Gemm") or len(node.input) < 3 or (bias := node.input[2]) not in constants:
+            continue
+        if bias in met:
+            name = next(name for number in itertools.count(1) if (name := f"{bias} of layer {number}") not in taken)
+            taken.add(name)
+            copy = model.graph.initializer.add()
+            copy.CopyFrom(constants[bias])
+            copy.name = node.input[2] = name
+        met.add(bias)
+    onnx.save(model, path)
 
 
 @contextmanager
