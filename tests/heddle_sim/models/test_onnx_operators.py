@@ -249,15 +249,16 @@ def test_a_bias_of_several_layers(tmp_path, device):
         np.testing.assert_allclose(quantised.run(x).outputs["y"], near, atol=0.05 * np.abs(near).max())
 
 
-def test_biases_of_two_dimensions(tmp_path, device):
+@pytest.mark.parametrize("rows, where", [(1, "device"), (2, "host")])
+def test_biases_of_two_dimensions(tmp_path, device, rows, where):
     """Which onnxruntime's quantiser does not expect."""
-    constants = {"w": random_of(F32, (4, 3)), "b": random_of(F32, (1, 3))}
+    constants = {"w": random_of(F32, (4, 3)), "b": random_of(F32, (rows, 3))}
     nodes = [make_node("MatMul", ["x", "w"], ["1"]), make_node("Add", ["1", "b"], ["y"])]
     path = write_onnx(tmp_path / "a.onnx", nodes, {"x": (F32, (2, 4))}, {"y": (F32, (2, 3))}, constants)
     x = random_of(F32, (2, 4))
     with load_model(path, device, calibrate={"x": x}) as model:
-        assert [placed.node.op for placed in model.placement if placed.where == "device"] == ["Gemm"]
-        found = model.run(x).outputs["y"]
+        assert [placed.where for placed in model.placement if placed.node.op == "Gemm"] == [where]
+        found = compared(model, {"x": x}).result.outputs["y"]
     np.testing.assert_allclose(found, x @ constants["w"] + constants["b"], atol=0.1)
 
 

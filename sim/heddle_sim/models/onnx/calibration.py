@@ -61,18 +61,11 @@ def calibrated(model: Any, calibration: Calibration, what: str) -> Any:
         with tempfile.TemporaryDirectory() as folder, _quiet():
             fused, path = (str(Path(folder) / name) for name in ("fused.onnx", "quantised.onnx"))
             _write_fused(model, fused)
-            _separate_biases(onnx, fused)
-
-            def quantise(**options: bool) -> None:
-                quantisation.quantize_static(
-                    fused, path, _reader(quantisation, runs), quant_format=quantisation.QuantFormat.QDQ, per_channel=True,
-                    op_types_to_quantize=_WIDE_OPERATORS if wide else _OPERATORS, activation_type=element, weight_type=element,
-                    extra_options={"ActivationSymmetric": wide, **options})
-
-            try:
-                quantise()
-            except (ValueError, IndexError):        # fitting scales to biases, it expects those to have one dimension
-                quantise(QDQDisableWeightAdjustForInt32Bias=True)
+            left = _fit_biases(onnx, fused)
+            quantisation.quantize_static(fused, path, _reader(quantisation, runs), quant_format=quantisation.QuantFormat.QDQ,
+                                         per_channel=True, op_types_to_quantize=_WIDE_OPERATORS if wide else _OPERATORS,
+                                         activation_type=element, weight_type=element, nodes_to_exclude=left,
+                                         extra_options={"ActivationSymmetric": wide})
             return onnx.load(path)
     except Exception as error:      # of several packages, without a common class
         raise ModelError(f"{what} must be a network that onnxruntime quantises: {' '.join(str(error).split())}; without calibrate its "
@@ -91,23 +84,31 @@ def _write_fused(model: Any, path: str) -> None:
         onnx.save(model, path)
 
 
-def _separate_biases(onnx: Any, path: str) -> None:
-    """Give each layer a bias of its own, with a name that no tensor has: onnxruntime's quantiser takes a number behind that of a bias that
-    several have, also where a tensor is called so."""
+def _fit_biases(onnx: Any, path: str) -> list[str]:
+    """Give each layer a bias as onnxruntime's quantiser expects it; returns the names of nodes for which there is none.
+
+    It has one dimension, and is that of one layer: for others the quantiser takes a number behind the name, also where a tensor has it.
+    """
     model = onnx.load(path)
     taken = {name for node in model.graph.node for name in (*node.input, *node.output)}
-    constants, met = {tensor.name: tensor for tensor in model.graph.initializer}, set[str]()
+    constants, met, left = {tensor.name: tensor for tensor in model.graph.initializer}, set[str](), list[str]()
     for node in model.graph.node:
         if node.op_type not in ("Conv", "Gemm") or len(node.input) < 3 or (bias := node.input[2]) not in constants:
             continue
-        if bias in met:
+        shape = list(constants[bias].dims)
+        if len(shape) > 1 and shape[:-1] != [1] * (len(shape) - 1):
+            node.name = node.name or f"{node.op_type} of {node.output[0]}"
+            left.append(node.name)
+        elif bias in met or len(shape) > 1:
             name = next(name for number in itertools.count(1) if (name := f"{bias} of layer {number}") not in taken)
             taken.add(name)
             copy = model.graph.initializer.add()
             copy.CopyFrom(constants[bias])
             copy.name = node.input[2] = name
+            del copy.dims[:-1]
         met.add(bias)
     onnx.save(model, path)
+    return left
 
 
 @contextmanager
