@@ -25,7 +25,8 @@ def test_the_page_lists_every_proof():
     listed = {name: [bound.strip() for bound in row[2:]] for row in rows for name in re.findall(r"`(\w+)`", row[0])}
     assert listed == {name: [str(proof.bounded), str(proof.cover)] for name, proof in PROOFS.items()}
     bounded = [name for name, proof in PROOFS.items() if proof.unbounded == "no"]
-    assert bounded == ["local_dma_shared", "tensor_range"] and "but for `tensor_range` and `local_dma_shared`, which hold for" in page
+    assert bounded == ["local_dma_shared", "tensor_range", "tensor_range_strided", "tensor_range_pixels"]
+    assert "but for those of `tensor_range` and `local_dma_shared`, which hold for" in page
 
 
 def test_requests_wrap_without_the_check():
