@@ -10,8 +10,8 @@ from .config import Config, ConfigError, load_config
 
 _PLACES = {
     "PE": "datapath.pe", "CatTree": "datapath.cat_tree", "ReductionTree": "datapath.reduction_tree",
-    "Tmau": "tmau.unit", "exchange_of": "lib.swizzle", "swizzle": "lib.swizzle", "swizzle_field": "lib.swizzle",
-    "swizzles": "lib.swizzle", "L2": "l2.unit", "SharedMemory": "memory.shared_memory", "Top": "top",
+    "Tmau": "tmau.unit", "exchange_of": "interfaces.swizzle", "swizzle": "interfaces.swizzle", "swizzle_field": "interfaces.swizzle",
+    "swizzles": "interfaces.swizzle", "L2": "l2.unit", "SharedMemory": "memory.shared_memory", "Top": "top",
     "AdderTree": "lib.adder_tree", "RegisterSlice": "lib.register_slice", "SliceMode": "lib.register_slice", "Queue": "lib.stream",
     "link": "lib.stream", "RoundRobinArbiter": "lib.round_robin",
     "Space": "isa.encoding", "Swizzle": "isa.encoding", "emit_verilog": "emit", "make_unit": "units", "unit_names": "units",

@@ -32,6 +32,14 @@ def test_no_helper_takes_more_than_four_signals():
     assert not {path: lists for path, lists in found.items() if lists}
 
 
+def test_parts_of_the_library_take_no_configuration():
+    files = sorted((HARDWARE / "lib").glob("*.py"))
+    assert len(files) > 10
+    taken = {path.name: [node.arg for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.arg) and node.arg == "cfg"]
+             for path in files}
+    assert not {name: listed for name, listed in taken.items() if listed}
+
+
 @pytest.mark.parametrize("text, found", [
     ("def f(self, m, cfg, a, b, c, d): pass", []),
     ("def f(self, m, a, b, c, d, *, e): pass", ["f"]),

@@ -5,6 +5,7 @@ from amaranth.lib import enum
 from amaranth.lib.wiring import Component, In, Out
 
 from ..constants import BARRIERS, FIRST_FACTOR_REGISTER, PREDICATES, SEGMENTS, UNIFORM_REGISTERS
+from ..interfaces.swizzle import swizzles
 from ..isa.compiled_offsets import GATHERED_BYTES, OffsetEntry
 from ..isa.encoding import (
     ACCESS_BYTES,
@@ -25,7 +26,6 @@ from ..isa.error_codes import ErrorCode
 from ..isa.issue_rules import CHECKS
 from ..isa.tensor_descriptor import MAX_RANK, TensorMode
 from ..lib.onehot import any_of
-from ..lib.swizzle import swizzles
 from ..parameters.front_end import FrontEndParameters
 
 __all__ = ["FailedField", "InstructionChecks", "failed_operand"]

@@ -17,10 +17,10 @@ from ..interfaces.front_end import (
     WaitPort,
 )
 from ..interfaces.layouts import PC_BITS, ErrorStream, row_operation_layout
+from ..interfaces.swizzle import swizzle_field
 from ..isa.encoding import Opcode
 from ..isa.error_codes import ErrorCode
 from ..lib.members import connect_members
-from ..lib.swizzle import swizzle_field
 from ..parameters.front_end import FrontEndParameters
 from ..thread.alu import AluDatapath
 from ..tmau.layouts import tensor_operation_layout

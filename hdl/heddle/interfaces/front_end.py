@@ -6,9 +6,9 @@ from amaranth.lib.wiring import In, Out, Signature
 from ..constants import BARRIERS, PREDICATES, SEGMENTS, STORE_GROUPS, UNIFORM_REGISTERS
 from ..isa.encoding import Space
 from ..isa.error_codes import ErrorCode
-from ..lib.swizzle import swizzle_bits
 from .control import UniformStream
 from .layouts import PC_BITS
+from .swizzle import swizzle_bits
 
 __all__ = ["BarrierOpenPort", "BarrierPort", "BarrierQueryPort", "RecurrentPort", "SegmentReadPort", "SegmentStream", "SparsePort",
            "StoreGroupPort", "ThreadMaskPort", "UniformReadPort", "UniformWritePort", "UnitStatusPort", "WaitPort",

@@ -9,7 +9,7 @@ from ..isa.compiled_offsets import ENTRY_BITS, OFFSET_BITS, OffsetEntry
 from ..isa.encoding import Access, AluFunction, CompareFunction, LoopOrder, OutputUse, Reduction, Space, Swizzle
 from ..isa.error_codes import ErrorCode
 from ..isa.tensor_descriptor import TensorFormat
-from ..lib.swizzle import swizzle_bits
+from .swizzle import swizzle_bits
 
 __all__ = [
     "PC_BITS", "SHARED_READ_LATENCY", "error_layout", "ErrorStream", "shared_read_layout", "shared_answer_layout",

@@ -9,10 +9,10 @@ from amaranth.utils import exact_log2
 
 from ..constants import PRODUCT_REGISTERS, ROW_BYTES
 from ..interfaces.layouts import PC_BITS, ErrorStream, column_fields, word_number_bits
+from ..interfaces.swizzle import swizzle_bits, swizzled
 from ..isa.compiled_offsets import ALWAYS, OFFSET_BITS, OffsetEntry, base_layout, entry_layout, uniform_layout
 from ..isa.error_codes import ErrorCode
 from ..lib.onehot import any_of, select_one_hot
-from ..lib.swizzle import swizzle_bits, swizzled
 from ..parameters.matrix import MatrixParameters
 from .layouts import PIECE_BITS, group_layout, has_item, merge_layout, slots_layout
 from .merges import slot_place

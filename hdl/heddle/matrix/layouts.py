@@ -6,7 +6,7 @@ from amaranth.utils import exact_log2
 from ..constants import BANK_BYTES, BANKS
 from ..datapath.layouts import step_layout
 from ..interfaces.layouts import PC_BITS, column_fields, word_number_bits
-from ..lib.swizzle import swizzle_bits
+from ..interfaces.swizzle import swizzle_bits
 from .merges import COLUMN_MODES, POSITIONS_A
 
 __all__ = ["PIECE_BITS", "entry_fields", "group_layout", "has_item", "merge_layout", "pick_layout", "slots_layout", "walked_layout",

@@ -6,8 +6,8 @@ from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES
+from ..interfaces.swizzle import swizzled
 from ..lib.stream import Queue
-from ..lib.swizzle import swizzled
 from ..parameters.matrix import MatrixParameters
 from .layouts import PIECE_BITS, entry_fields, has_item, pick_layout, slots_layout
 

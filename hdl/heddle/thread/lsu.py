@@ -5,12 +5,12 @@ from amaranth.lib.wiring import Component, In, Out, Signature, connect, flipped
 
 from ..constants import BANK_BYTES
 from ..interfaces.layouts import PC_BITS, GlobalPort, SharedReadPort, SharedWritePort, ThreadKind, thread_operation_layout
+from ..interfaces.swizzle import swizzled
 from ..isa.encoding import Space
 from ..isa.error_codes import ErrorCode
 from ..lib.members import connect_members
 from ..lib.onehot import select_one_hot
 from ..lib.stream import link
-from ..lib.swizzle import swizzled
 from ..parameters.thread import ThreadParameters
 from .address_check import AddressCheck
 from .global_lsu import GlobalLsu, WriteErrorStream

@@ -9,9 +9,9 @@ from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES, BANKS
 from ..interfaces.layouts import SharedReadPort, barrier_arrival_layout, write_data_layout
+from ..interfaces.swizzle import exchange_of, swizzle
 from ..lib.onehot import any_of, select_one_hot
 from ..lib.stream import Queue
-from ..lib.swizzle import exchange_of, swizzle
 from ..parameters.tmau import TmauParameters
 from .beat_requester import beat_layout
 from .layouts import reads_in_flight, unit_bytes, units_per_beat

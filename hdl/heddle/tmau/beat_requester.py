@@ -5,7 +5,7 @@ from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
 from ..constants import BANK_BYTES
-from ..lib.swizzle import swizzle_bits
+from ..interfaces.swizzle import swizzle_bits
 from ..parameters.tmau import TmauParameters
 from .layouts import burst_layout, unit_bytes, units_per_beat
 

@@ -7,9 +7,9 @@ from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES, BANKS
 from ..interfaces.layouts import ErrorStream, SharedWritePort, barrier_arrival_layout
+from ..interfaces.swizzle import exchange_of, swizzle
 from ..isa.error_codes import ErrorCode
 from ..lib.stream import Queue
-from ..lib.swizzle import exchange_of, swizzle
 from ..parameters.tmau import TmauParameters
 from .layouts import WRITES_IN_FLIGHT, located_beat_layout, unit_bytes, units_per_beat
 

@@ -6,10 +6,10 @@ from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES, MAX_BURST_BYTES
 from ..interfaces.layouts import PC_BITS, SHARED_READ_LATENCY
+from ..interfaces.swizzle import swizzle_bits
 from ..isa.encoding import Reduction
 from ..isa.tensor_descriptor import MAX_RANK, MAX_SPATIAL, Fill, TensorFormat, TensorMode, descriptor_layout
 from ..l2.reduction_formats import reduction_members
-from ..lib.swizzle import swizzle_bits
 from .box_walk import box_walk_layout
 
 __all__ = ["BLOCK_BITS", "NO_VIOLATION", "WRITES_IN_FLIGHT", "box_layout", "burst_layout", "conversion_members",

@@ -8,10 +8,10 @@ import numpy as np
 from heddle.config import Config
 from heddle.constants import BANK_BYTES, ROW_BYTES
 from heddle.errors import UsageError, UsageTypeError
+from heddle.interfaces.swizzle import swizzles
 from heddle.isa.encoding import Reduction, Swizzle
 from heddle.isa.tensor_descriptor import FLOAT_FORMATS, MAX_RANK, TensorFormat
 from heddle.isa.tensor_rules import REDUCTION_FORMATS
-from heddle.lib.swizzle import swizzles
 from numpy.typing import ArrayLike
 
 from ..arguments import Arguments, check_choice, check_mask, plain_array

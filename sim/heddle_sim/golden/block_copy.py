@@ -10,11 +10,11 @@ import numpy as np
 from heddle.config import Config
 from heddle.constants import BANK_BYTES, MAX_BURST_BYTES
 from heddle.interfaces.layouts import CopyKind
+from heddle.interfaces.swizzle import swizzles
 from heddle.isa.encoding import Reduction, Space, Swizzle
 from heddle.isa.error_codes import ErrorCode
 from heddle.isa.tensor_descriptor import FLOAT_FORMATS, TensorFormat
 from heddle.isa.tensor_rules import REDUCTION_FORMATS
-from heddle.lib.swizzle import swizzles
 
 from .reductions import reduce_elements
 

@@ -14,6 +14,7 @@ from heddle.constants import (
     SEGMENTS,
     UNIFORM_REGISTERS,
 )
+from heddle.interfaces.swizzle import swizzles
 from heddle.isa.compiled_offsets import GATHERED_BYTES, OffsetEntry
 from heddle.isa.encoding import (
     ACCESS_BYTES,
@@ -33,7 +34,6 @@ from heddle.isa.encoding import (
 from heddle.isa.error_codes import ErrorCode
 from heddle.isa.issue_rules import CHECKS
 from heddle.isa.tensor_descriptor import MAX_RANK, TensorMode
-from heddle.lib.swizzle import swizzles
 
 from .fields import FIELDS, opcode_of
 

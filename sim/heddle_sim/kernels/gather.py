@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from heddle.config import Config, ConfigError
 from heddle.constants import BANK_BYTES, BANKS, ROW_BYTES
+from heddle.interfaces.swizzle import swizzles
 from heddle.isa.encoding import Swizzle
-from heddle.lib.swizzle import swizzles
 
 from ..isa.features import lacking
 from .kernel import Kernel

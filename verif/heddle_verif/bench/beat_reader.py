@@ -7,8 +7,8 @@ import numpy as np
 from cocotb.triggers import RisingEdge
 from heddle.constants import ROW_BYTES
 from heddle.interfaces.layouts import SHARED_READ_LATENCY, barrier_arrival_layout, shared_answer_layout, write_data_layout
+from heddle.interfaces.swizzle import swizzles
 from heddle.isa.encoding import Swizzle
-from heddle.lib.swizzle import swizzles
 from heddle.tmau.beat_reader import ANSWER_CYCLES, BEATS_AHEAD, BeatReader
 from heddle.tmau.beat_requester import beat_layout
 from heddle.tmau.layouts import reads_in_flight, unit_bytes, units_per_beat

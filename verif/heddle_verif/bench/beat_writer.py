@@ -7,9 +7,9 @@ import numpy as np
 from cocotb.triggers import RisingEdge
 from heddle.constants import ROW_BYTES
 from heddle.interfaces.layouts import barrier_arrival_layout, error_layout
+from heddle.interfaces.swizzle import swizzles
 from heddle.isa.encoding import Swizzle
 from heddle.isa.error_codes import ErrorCode
-from heddle.lib.swizzle import swizzles
 from heddle.tmau.beat_writer import BeatWriter
 from heddle.tmau.layouts import located_beat_layout, unit_bytes, units_per_beat
 from heddle_sim.golden.block_copy import swizzled

@@ -7,9 +7,9 @@ import numpy as np
 from amaranth.utils import exact_log2
 from cocotb.triggers import ClockCycles, RisingEdge
 from heddle.constants import BANK_BYTES, BANKS, PRODUCT_REGISTERS, ROW_BYTES
+from heddle.interfaces.swizzle import swizzles
 from heddle.isa.encoding import LoopOrder, Swizzle
 from heddle.isa.error_codes import ErrorCode
-from heddle.lib.swizzle import swizzles
 from heddle_sim.golden.matrix import MatrixOperation, matrix_steps
 
 from ..stimulus.swizzles import modes_of, random_mode

@@ -5,6 +5,7 @@ import numpy as np
 from cocotb.triggers import ClockCycles, RisingEdge
 from heddle.constants import BANK_BYTES, BANKS, FIRST_FACTOR_REGISTER, ROW_BYTES
 from heddle.interfaces.layouts import ThreadKind
+from heddle.interfaces.swizzle import swizzles
 from heddle.isa.compiled_offsets import GATHERED_BYTES, MASK_BITS, OFFSET_BITS, POSITIONS
 from heddle.isa.encoding import (
     ACCESS_BYTES,
@@ -18,7 +19,6 @@ from heddle.isa.encoding import (
     output_bounds_layout,
 )
 from heddle.isa.error_codes import ErrorCode
-from heddle.lib.swizzle import swizzles
 from heddle.thread.global_lsu import IN_FLIGHT
 from heddle_sim.golden.output_stage import channel_words
 

@@ -1,7 +1,7 @@
 """Swizzles of segments in programs and operations of benches."""
 
+from heddle.interfaces.swizzle import swizzles
 from heddle.isa.encoding import Swizzle
-from heddle.lib.swizzle import swizzles
 
 __all__ = ["modes_of", "number_of", "random_mode"]
 
