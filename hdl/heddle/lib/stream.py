@@ -17,8 +17,8 @@ DISTRIBUTED_ROWS = 32       # a queue with more rows has a synchronous read, as 
 class Queue(Component):
     """First-in first-out queue of a stream.
 
-    Not one of ``amaranth.lib.fifo``: their payloads are bits without a layout, and the one with a registered output always has a memory
-    with a synchronous read, of which a short queue would take a block RAM.
+    Not one of ``amaranth.lib.fifo``, whose payloads are bits without a layout. There a registered output always comes with a synchronous
+    read: a short queue would take a block RAM.
 
     | ``depth`` | latency | storage |
     |---|---|---|
