@@ -39,7 +39,8 @@ def pytest_collection_modifyitems(config, items):
         of_unit = item.path.is_relative_to(UNITS)
         if variant or item.get_closest_marker("soak") or (simulator == "verilator" and of_unit):
             item.add_marker("nightly")      # what leaves nightly tests out leaves them out too
-    if config.getoption("dist", None) == "loadfile":        # a file stays with one process
+    # A file stays with one process. The processes themselves do not know the option, but the command.
+    if "loadfile" in getattr(config, "workerinput", {}).get("mainargv", ()):
         items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
 
 
