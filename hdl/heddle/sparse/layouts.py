@@ -51,7 +51,7 @@ def WordAnswerPort():
     word : Out(128)
         Word of a request without ``pair``.
     halves : Out(128).array(2)
-        First and second word of a pair, where ``arrived``.
+        First and second word of a pair, where ``arrived``; else 0.
     arrived : Out(2)
         Words of the pair that come in this cycle.
     words : Out(128).array(8)

@@ -39,7 +39,7 @@ class PanelLoader(Component):
     last : In(1)
         They are the last ones of it.
     halves : In(128).array(2)
-        The words, where ``arrived``.
+        The words, where ``arrived``; by columns 0.
     arrived : In(2)
         Words that come in this cycle.
     words : In(128).array(8), banks : In(8)
@@ -117,21 +117,21 @@ class PanelLoader(Component):
             m.d.sync += [word.eq(panel.word), left.eq(requests), missing.eq(requests), target.eq(panel.target), first.eq(panel.row),
                          row.eq(panel.row), behind.eq(panel.row + panel.rows), group.eq(0), within.eq(groups - 1 >> panel.strips),
                          by_columns.eq(panel.by_columns), column.eq(panel.column), two.eq(0)]
-        slots_of_word, chosen = BANK_BYTES // LANE_BYTES, self._column(m, column)
+        slots_of_word, chosen = BANK_BYTES // LANE_BYTES, self._column(m, by_columns, column)
         for lane in range(cfg.threads):
             slot = lane % cfg.thread_slots
             mine = Mux(by_columns, two == slot // 2, self.arrived[slot // slots_of_word]) & self.answered
             m.d.sync += self.write_lanes[lane].eq(mine & (group == lane // cfg.thread_slots) if groups > 1 else mine)
         for slot, value in enumerate(self.data):
             part = self.halves[slot // slots_of_word].word_select(slot % slots_of_word, 32)
-            m.d.sync += value.eq(Mux(by_columns, chosen.word_select(slot % 2, 32), part))
+            m.d.sync += value.eq(part | chosen.word_select(slot % 2, 32))      # by columns there are no halves
         return m
 
-    def _column(self, m, column):
-        """Byte ``column`` of each word of a row of the banks, those that came before in its answer included: 64 bits."""
+    def _column(self, m, by_columns, column):
+        """Byte ``column`` of each word of a row of the banks, those that came before in its answer included: 64 bits, or else 0."""
         chosen, held = Signal(8 * BANKS), Signal(8 * BANKS, reset_less=True)
         m.d.sync += held.eq(chosen)
         for bank, word in enumerate(self.words):
-            m.d.comb += chosen.word_select(bank, 8).eq(Mux(self.banks[bank] & self.answered, word.word_select(column, 8),
-                                                           held.word_select(bank, 8)))
+            byte = Mux(self.banks[bank] & self.answered, word.word_select(column, 8), held.word_select(bank, 8))
+            m.d.comb += chosen.word_select(bank, 8).eq(Mux(by_columns, byte, 0))
         return chosen

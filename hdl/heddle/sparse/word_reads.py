@@ -1,7 +1,7 @@
 """Word reads: the read port of shared memory, for all parts of the sparse engine."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import stream
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
 from ..constants import BANKS
@@ -54,7 +54,7 @@ class WordReads(Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.clients = clients = Queue(Client, MOST_READS, registered=False)
+        m.submodules.clients = clients = Queue(data.StructLayout({"client": Client, "all": 1}), MOST_READS, registered=False)
         request, answer, port = self.bank.request, self.bank.answer, self.answer
         valid, free = Signal(), Signal()
         word, grant = Signal(word_request_layout, reset_less=True), Signal(len(Client))
@@ -67,7 +67,8 @@ class WordReads(Component):
               for number, each in enumerate(self.request)),
             chosen.eq(select_one_hot(grant, [each.payload.as_value() for each in self.request])),
             clients.i.valid.eq(free & grant.any()),
-            clients.i.payload.eq(any_of(Mux(bit, number, 0) for number, bit in enumerate(grant))),
+            clients.i.payload.client.eq(any_of(Mux(bit, number, 0) for number, bit in enumerate(grant))),
+            clients.i.payload.all.eq(chosen.all),
         ]
         with m.If(~valid | request.ready):
             m.d.sync += [valid.eq(free & grant.any()), word.eq(chosen)]
@@ -77,14 +78,15 @@ class WordReads(Component):
             request.payload.bank.eq(Mux(word.all, (1 << BANKS) - 1, bank | Mux(word.pair, bank << 1, 0))),
             *(row.eq(word.word[3:]) for row in request.payload.row),
         ]
-        banks, words = answer.payload.bank, list(answer.payload.data)
+        banks, words = Signal(BANKS), list(answer.payload.data)      # of a request without ``all``
         m.d.comb += [
+            banks.eq(Mux(clients.o.payload.all, 0, answer.payload.bank)),
             *(half.eq(select_one_hot(banks[number::2], words[number::2])) for number, half in enumerate(port.halves)),
-            port.word.eq(port.halves[0] | port.halves[1]), port.banks.eq(banks),
+            port.word.eq(port.halves[0] | port.halves[1]), port.banks.eq(answer.payload.bank),
             *(outer.eq(word) for outer, word in zip(port.words, words, strict=True)),
             port.arrived.eq(Cat(banks[number::2].any() for number in range(2))),
             port.last.eq(answer.payload.last), clients.o.ready.eq(answer.valid & answer.payload.last),
-            port.answered.eq(Mux(answer.valid, 1 << clients.o.payload.as_value(), 0)),
+            port.answered.eq(Mux(answer.valid, 1 << clients.o.payload.client.as_value(), 0)),
             self.idle.eq(clients.level == 0),
         ]
         return m
