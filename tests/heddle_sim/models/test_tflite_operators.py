@@ -332,6 +332,39 @@ def test_constants_without_elements(tmp_path, device):
         assert model.run(np.float32([[2]])).outputs["y"] == 2
 
 
+@pytest.mark.parametrize("block", [1, 4])
+def test_sparse_weights(tmp_path, device, block):
+    """They are constants like others: their layer runs on the device."""
+    rng, file = rng_of(5), TfliteFile()
+    weights = rng.integers(-127, 128, (6, 8), np.int8) * (rng.random((6, 8 // block)) < 0.4).repeat(block, axis=1)
+    weights[2] = 0
+    x, w = file.tensor("x", (3, 8), **X), file.tensor("w", (6, 8), scale=0.02)
+    file.operator("DENSIFY", [file.sparse("sparse", weights.astype(np.int8), block, scale=0.02)], [w], "DensifyOptions")
+    y, bias = file.tensor("y", (3, 6), scale=1.5), file.constant("b", rng.integers(-99, 99, 6), scale=0.01)
+    file.operator("FULLY_CONNECTED", [x, w, bias], [y], "FullyConnectedOptions")
+    with load_model(file.write(tmp_path / "a.tflite", [x], [y]), device) as model:
+        np.testing.assert_array_equal(model.graph.tensors["w"].data, weights)
+        assert [placed.where for placed in model.placement] == ["device"]
+        values = rng.integers(-128, 128, (3, 8), np.int8)
+        assert compared(model, {"x": values}).nodes[0].most <= 1
+
+
+@pytest.mark.parametrize("change, says", [
+    (lambda table: table.arrayIndices.values.__setitem__(2, 99), "whole TFLite file"),
+    (lambda table: table.arraySegments.values.__setitem__(2, -1), "rows in its storage that ascend"),
+    (lambda table: setattr(table, "denseSize", 1 << 30), None)])
+def test_broken_sparse_weights(tmp_path, device, change, says):
+    file = TfliteFile()
+    x, w, y = file.tensor("x", (3, 8), **X), file.tensor("w", (6, 8), scale=0.02), file.tensor("y", (3, 6), scale=1.5)
+    number = file.sparse("sparse", np.eye(6, 8, dtype=np.int8), scale=0.02)
+    metadata = file.graph.tensors[number].sparsity.dimMetadata
+    change(metadata[0] if says is None else metadata[1])
+    file.operator("DENSIFY", [number], [w], "DensifyOptions")
+    file.operator("FULLY_CONNECTED", [x, w, -1], [y], "FullyConnectedOptions")
+    with pytest.raises(ValueError, match=says or "no more entries in its storage than the 48 elements of its shape"):
+        load_model(file.write(tmp_path / "a.tflite", [x], [y]), device)
+
+
 def test_greatest_values(tmp_path, device):
     file = TfliteFile()
     x, most, places = file.tensor("x", (3, 9), **X), file.tensor("most", (3, 2), **X), file.tensor("places", (3, 2), "int32")

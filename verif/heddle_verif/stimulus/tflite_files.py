@@ -18,7 +18,7 @@ _VERSIONS = {"LEAKY_RELU": 2, "BROADCAST_TO": 2} | dict.fromkeys((
     "BATCH_TO_SPACE_ND", "L2_NORMALIZATION", "L2_POOL_2D", "EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL",
     "LOGICAL_AND", "LOGICAL_OR", "LOGICAL_NOT", "REDUCE_ALL", "SELECT",
     "SELECT_V2", "FLOOR_DIV", "FLOOR_MOD", "SIGN", "GELU", "CUMSUM", "TOPK_V2", "ONE_HOT", "GATHER_ND", "FILL", "RANGE",
-    "ZEROS_LIKE", "RANK", "RELU_0_TO_1", "REDUCE_ANY", "GATHER", "CAST", "IF", "WHILE"), 1)
+    "ZEROS_LIKE", "RANK", "RELU_0_TO_1", "REDUCE_ANY", "GATHER", "CAST", "IF", "WHILE", "DENSIFY"), 1)
 _TYPES = {"int8": "INT8", "uint8": "UINT8", "int16": "INT16", "int32": "INT32", "int64": "INT64", "float32": "FLOAT32", "bool": "BOOL"}
 
 
@@ -59,6 +59,25 @@ class TfliteFile:
             tensor.buffer = len(self.model.buffers) - 1
         self.graph.tensors.append(tensor)
         return len(self.graph.tensors) - 1
+
+    def sparse(self, name: str, data: np.ndarray, block: int = 1, **quantisation: Any) -> int:
+        """A constant matrix in compressed rows, of blocks of ``block`` columns that are not all zero; returns its number."""
+        rows, columns = data.shape
+        blocks = data.reshape(rows, columns // block, block)
+        filled = blocks.any(axis=2)
+        number = self.tensor(name, data.shape, data.dtype.name, data=blocks[filled], **quantisation)
+        sparsity = self.graph.tensors[number].sparsity = schema.SparsityParametersT()
+        sparsity.traversalOrder, sparsity.blockMap = ([0, 1], []) if block == 1 else ([0, 1, 2], [1])
+        dense, compressed = schema.DimensionMetadataT(), schema.DimensionMetadataT()
+        dense.denseSize, compressed.format = rows, schema.DimensionType.SPARSE_CSR
+        segments, indices = schema.Int32VectorT(), schema.Uint8VectorT()
+        segments.values, indices.values = [0, *np.cumsum(filled.sum(axis=1))], list(np.nonzero(filled)[1])
+        compressed.arraySegments, compressed.arraySegmentsType = segments, schema.SparseIndexVector.Int32Vector
+        compressed.arrayIndices, compressed.arrayIndicesType = indices, schema.SparseIndexVector.Uint8Vector
+        within = schema.DimensionMetadataT()
+        within.denseSize = block
+        sparsity.dimMetadata = [dense, compressed] if block == 1 else [dense, compressed, within]
+        return number
 
     def constant(self, name: str, data: Any, dtype: str = "int32", **quantisation: Any) -> int:
         """A constant with the shape of ``data``; returns its number."""

@@ -13,6 +13,7 @@ import numpy as np
 from ...packages import needed
 from ..errors import ModelError
 from ..graph import Graph, Node, Quantisation, Tensor
+from .sparsity import dense_elements
 
 __all__ = ["MOST_BYTES", "read_tflite"]
 
@@ -93,7 +94,12 @@ class _File:
         # A constant without elements has no bytes.
         tensors = [replace(tensor, data=np.zeros(tensor.shape, tensor.dtype)) if 0 in tensor.shape and tensor.name not in made else tensor
                    for tensor in tensors]
-        return Graph({tensor.name: tensor for tensor in tensors}, tuple(nodes), tuple(filter(None, inputs)), tuple(filter(None, outputs)))
+        named_tensors = {tensor.name: tensor for tensor in tensors}
+        for node in (node for node in nodes if node.op == "DENSIFY"):       # sparse constants are read as dense ones
+            source, result = named_tensors[node.inputs[0] or ""], node.outputs[0]
+            named_tensors[result] = replace(named_tensors[result], data=source.data)
+        nodes = [node for node in nodes if node.op != "DENSIFY"]
+        return Graph(named_tensors, tuple(nodes), tuple(filter(None, inputs)), tuple(filter(None, outputs)))
 
     def _tensor(self, table: Any, number: int, taken: set[str]) -> Tensor:
         name = (table.Name() or b"").decode() or f"tensor {number}"
@@ -101,8 +107,6 @@ class _File:
         kind = self.types.get(table.Type(), str(table.Type()))
         if kind not in _TYPES:
             raise ModelError(f"tensor {name} must have one of the types {', '.join(_TYPES)}, not {kind}")
-        if table.Sparsity() is not None:
-            raise ModelError(f"tensor {name} must be dense, not sparse")
         dtype, shape = np.dtype(_TYPES[kind]), tuple(_integers(table.ShapeAsNumpy()))
         return Tensor(name, dtype, shape, self._quantisation(table.Quantization(), name), self._data(table, name, dtype, shape), number)
 
@@ -121,6 +125,8 @@ class _File:
         if buffer is None or not buffer.DataLength() or dtype.hasobject:
             return None
         content = np.asarray(buffer.DataAsNumpy(), np.uint8)
+        if (sparsity := table.Sparsity()) is not None:
+            return dense_elements(self.schema, sparsity, content.view(dtype), shape, name)
         wanted = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         if content.size != wanted:
             raise ModelError(f"tensor {name} of shape {shape} must have {wanted} bytes, not {content.size}")
