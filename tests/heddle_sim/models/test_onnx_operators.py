@@ -236,6 +236,19 @@ def test_samples_of_scalars(tmp_path, device):
     np.testing.assert_allclose(found, np.maximum(inputs["x"] @ constants["w"] @ constants["v"], 0), atol=0.1)
 
 
+@pytest.mark.parametrize("batch", [1, 2])
+def test_products_of_a_constant_and_activations(tmp_path, device, batch):
+    """A transform, as of audio: it runs as a convolution, with a scale for each of its rows."""
+    constants = {"w": random_of(F32, (6, 4)) * F32([[0.1], [1], [5], [1], [1], [2]])}
+    nodes = [make_node("MatMul", ["w", "x"], ["1"]), make_node("Relu", ["1"], ["y"])]
+    path = write_onnx(tmp_path / "a.onnx", nodes, {"x": (F32, (batch, 4, 9))}, {"y": (F32, (batch, 6, 9))}, constants)
+    x = random_of(F32, (batch, 4, 9))
+    with load_model(path, device, calibrate={"x": x}) as model:
+        assert [placed.node.op for placed in model.placement if placed.where == "device"] == ["Conv"]
+        found = model.run(x).outputs["y"]
+    np.testing.assert_allclose(found, np.maximum(constants["w"] @ x, 0), atol=0.2)
+
+
 def test_a_bias_of_several_layers(tmp_path, device):
     """Its copies have names of their own, though tensors are called like it with a number."""
     constants = {"w": random_of(F32, (4, 4, 1)), "b": random_of(F32, (4,))}

@@ -61,6 +61,7 @@ def calibrated(model: Any, calibration: Calibration, what: str) -> Any:
         with tempfile.TemporaryDirectory() as folder, _quiet():
             fused, path = (str(Path(folder) / name) for name in ("fused.onnx", "quantised.onnx"))
             _write_fused(model, fused)
+            _filter_products(onnx, fused)
             left = _fit_biases(onnx, fused)
             quantisation.quantize_static(fused, path, _reader(quantisation, runs), quant_format=quantisation.QuantFormat.QDQ,
                                          per_channel=True, op_types_to_quantize=_WIDE_OPERATORS if wide else _OPERATORS,
@@ -82,6 +83,29 @@ def _write_fused(model: Any, path: str) -> None:
         runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     except Exception:       # padding joins a pool with a smaller window, for one
         onnx.save(model, path)
+
+
+def _filter_products(onnx: Any, path: str) -> None:
+    """Make convolutions of products whose first factor is a constant matrix: its rows are filters, and the rows of the second factor are
+    channels. The quantiser would give its columns scales of their own, with which there is no integer sum."""
+    model = onnx.load(path)
+    constants = {tensor.name: tensor for tensor in model.graph.initializer}
+    inferred = onnx.shape_inference.infer_shapes(model).graph
+    ranks = {value.name: len(value.type.tensor_type.shape.dim) for value in (*inferred.input, *inferred.value_info, *inferred.output)
+             if value.type.tensor_type.HasField("shape")}
+    taken = {name for node in model.graph.node for name in (*node.input, *node.output)}
+    for node in model.graph.node:
+        if (node.op_type, node.domain) != ("MatMul", "") or node.input[0] not in constants or ranks.get(node.input[1]) != 3:
+            continue
+        matrix = onnx.numpy_helper.to_array(constants[node.input[0]])
+        if matrix.ndim != 2 or node.input[1] in constants:
+            continue
+        name = next(name for number in itertools.count(1) if (name := f"{node.input[0]} as filters {number}") not in taken)
+        taken.add(name)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(np.ascontiguousarray(matrix[:, :, None]), name))
+        node.op_type = "Conv"
+        node.input[:] = [node.input[1], name]
+    onnx.save(model, path)
 
 
 def _fit_biases(onnx: Any, path: str) -> list[str]:
