@@ -21,6 +21,7 @@ from .tracing import add_wave_layer, check_wave_layer, traced
 
 __all__ = ["add_model", "run_model"]
 
+_RANDOM_SAMPLES = 8     # of each input
 _MOST_SHOWN = 40        # characters of the name of a node in a table
 
 
@@ -31,8 +32,9 @@ def add_model(parser: argparse.ArgumentParser) -> None:
                         "network with its name, .npy, or .npz with arrays by input; --seed says which")
     parser.add_argument("--shape", action="append", default=[], metavar="NAME=LENGTH[,LENGTH…]",
                         help="of an ONNX file: length of a symbolic dimension, or shape of an input; repeatable")
-    parser.add_argument("--calibrate", action="append", default=[], metavar="[NAME=]FILE.npy",
-                        help="samples of an input of a float ONNX file, which is quantised for their ranges; repeatable")
+    parser.add_argument("--calibrate", action="append", default=[], metavar="random|[NAME=]FILE.npy",
+                        help="samples of an input of a float ONNX file, which is quantised for their ranges; repeatable. random: random "
+                        "samples of all, for cycles but not for results")
     parser.add_argument("--activation-bits", type=int, choices=(8, 16), default=8,
                         help="of --calibrate: 16 for int16 activations of convolutions and products, whose rest stays float (default 8)")
     parser.add_argument("--seed", type=seed, default=0, help="of random inputs and of the memory (default 0)")
@@ -42,8 +44,8 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 def run_model(options: argparse.Namespace) -> None:
     cfg = configuration(options)
-    source = read_source(file_path(options.file), _shapes(options.shape), calibrate=_samples(options.calibrate),
-                         activation_bits=options.activation_bits)
+    shapes = _shapes(options.shape)
+    source = read_source(file_path(options.file), shapes, calibrate=_samples(options, shapes), activation_bits=options.activation_bits)
     with progress_for(options) as progress:
         begin = time.perf_counter()
         with Model(source, cfg, lambda: open_device(options, cfg, progress), options.memory_mib << 20) as model:
@@ -180,8 +182,14 @@ def _shapes(texts: list[str]) -> dict[str, int | tuple[int, ...]]:
     return shapes
 
 
-def _samples(texts: list[str]) -> dict[str, np.ndarray]:
+def _samples(options: argparse.Namespace, shapes: dict[str, int | tuple[int, ...]]) -> dict[str, np.ndarray]:
     """Samples by input; a file without a name is that of the only one."""
+    texts = options.calibrate
+    if "random" in texts:
+        if len(texts) > 1:
+            raise UsageError(f"--calibrate must be random for all inputs, or a file for each, not {', '.join(texts)}")
+        graph, rng = read_source(file_path(options.file), shapes).graph, np.random.default_rng(options.seed)
+        return {name: np.stack([_random(rng, graph.tensors[name]) for _ in range(_RANDOM_SAMPLES)]) for name in graph.inputs}
     return {text.rpartition("=")[0]: _array(text.rpartition("=")[2]) for text in texts}
 
 

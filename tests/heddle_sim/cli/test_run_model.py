@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 from heddle_verif.command_line import answer, call
+from heddle_verif.stimulus.onnx_files import write_onnx
 from heddle_verif.stimulus.tflite_files import TfliteFile, pooling_network
+from onnx.helper import make_node
 
 GOLDEN = ["--config", "tiny", "--simulator", "golden", "--memory-mib", "1"]
 
@@ -109,3 +111,15 @@ def test_damaged_files_are_refused_or_run(network, capsys, tmp_path):
         damaged.write_bytes(changed)
         code, _, err = call(capsys, "run", str(damaged), *GOLDEN, "--json", "--timeout-cycles", "20000")
         assert code in (0, 1, 2) and (not err if code == 0 else err.count("\n") == 1), (number, err)
+
+
+def test_random_samples(capsys, tmp_path):
+    """A float network without samples at hand; random ones are for all inputs."""
+    weights = np.random.default_rng(1).standard_normal((8, 4)).astype(np.float32)
+    nodes = [make_node("MatMul", ["x", "w"], ["m"]), make_node("Relu", ["m"], ["y"])]
+    path = write_onnx(tmp_path / "a.onnx", nodes, {"x": (np.float32, ("N", 8))}, {"y": (np.float32, ("N", 4))}, {"w": weights})
+    words = ["run", str(path), "--config", "base", "--simulator", "golden", "--shape", "N=3", "--calibrate", "random"]
+    rows = answer(capsys, *words, "--compare")["rows"]
+    assert [row["where"] for row in rows if row["op"] == "MatMul"] == ["device"]
+    code, _, err = call(capsys, *words, "--calibrate", "x.npy")
+    assert code == 2 and "--calibrate must be random for all inputs, or a file for each, not random, x.npy" in err
