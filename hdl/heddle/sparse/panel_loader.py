@@ -9,7 +9,7 @@ from ..constants import BANK_BYTES, BANKS
 from ..datapath.layouts import OPERAND_BITS
 from ..isa.sparse_job import SCALE_ROWS, PanelTarget
 from ..parameters.sparse import SparseParameters
-from .layouts import WORD_BITS, PanelPort, word_request_layout
+from .layouts import WORD_BITS, Client, PanelPort, WordAnswerPort, word_request_layout
 
 __all__ = ["PanelLoader"]
 
@@ -34,16 +34,8 @@ class PanelLoader(Component):
         Loads.
     request : Out(stream.Signature(word_request_layout))
         Reads of pairs of words, 32 bytes each, or by columns of all words of a row of the banks.
-    answered : In(1)
-        Words of the oldest request come.
-    last : In(1)
-        They are the last ones of it.
-    halves : In(128).array(2)
-        The words, where ``arrived``; by columns 0.
-    arrived : In(2)
-        Words that come in this cycle.
-    words : In(128).array(8), banks : In(8)
-        Words of a row of the banks, where ``banks``.
+    answer : In(WordAnswerPort())
+        Words: of pairs, or by columns of a row of the banks.
     write : Out(1)
         Writes to the factor register files; registered, as all that follows.
     write_operand : Out(1)
@@ -73,8 +65,7 @@ class PanelLoader(Component):
     def __init__(self, cfg):
         self.cfg = cfg = SparseParameters.of(cfg)
         super().__init__({
-            "panel": In(PanelPort()), "request": Out(stream.Signature(word_request_layout)), "answered": In(1), "last": In(1),
-            "halves": In(8 * BANK_BYTES).array(2), "arrived": In(2), "words": In(8 * BANK_BYTES).array(BANKS), "banks": In(BANKS),
+            "panel": In(PanelPort()), "request": Out(stream.Signature(word_request_layout)), "answer": In(WordAnswerPort()),
             "write": Out(1), "write_operand": Out(1), "write_scale": Out(1), "scale_row": Out(range(SCALE_ROWS)),
             "write_word": Out(cfg.factor_address_bits), "write_parts": Out(cfg.numbers_per_word), "write_lanes": Out(cfg.threads),
             "data": Out(32).array(cfg.thread_slots),
@@ -82,7 +73,8 @@ class PanelLoader(Component):
 
     def elaborate(self, platform):
         m = Module()
-        cfg, panel, request = self.cfg, self.panel, self.request
+        cfg, panel, request, answer = self.cfg, self.panel, self.request, self.answer
+        answered = answer.answered[Client.PANEL.value]
         groups, parts = cfg.threads // cfg.thread_slots, exact_log2(cfg.numbers_per_word)
         group_bits = exact_log2(groups)
         word, left, missing = (Signal(WORD_BITS), *(Signal(16 + group_bits, name=name) for name in ("left", "missing")))   # requests
@@ -91,8 +83,8 @@ class PanelLoader(Component):
         group, within, turn = Signal(group_bits), Signal(group_bits), Signal()      # group of PEs; its bits within a strip; last row
         by_columns, column = Signal(), Signal.like(panel.column)
         two, pairs = Signal(range(cfg.thread_slots // 2)), cfg.thread_slots // 2     # by columns: two PEs of the group, that are written
-        answers, ends, target = self.answered & self.last, Signal(), Signal(PanelTarget)
-        writes = Mux(by_columns, answers, self.answered)
+        answers, ends, target = answered & answer.last, Signal(), Signal(PanelTarget)
+        writes = Mux(by_columns, answers, answered)
         m.d.comb += [turn.eq((group & within) == within), ends.eq(answers & (~by_columns | (two == pairs - 1)))]
         m.d.comb += [panel.free.eq(1), request.valid.eq(left != 0), request.payload.word.eq(word), request.payload.pair.eq(1),
                      request.payload.all.eq(by_columns)]
@@ -120,10 +112,10 @@ class PanelLoader(Component):
         slots_of_word, chosen = BANK_BYTES // LANE_BYTES, self._column(m, by_columns, column)
         for lane in range(cfg.threads):
             slot = lane % cfg.thread_slots
-            mine = Mux(by_columns, two == slot // 2, self.arrived[slot // slots_of_word]) & self.answered
+            mine = Mux(by_columns, two == slot // 2, answer.arrived[slot // slots_of_word]) & answered
             m.d.sync += self.write_lanes[lane].eq(mine & (group == lane // cfg.thread_slots) if groups > 1 else mine)
         for slot, value in enumerate(self.data):
-            part = self.halves[slot // slots_of_word].word_select(slot % slots_of_word, 32)
+            part = answer.halves[slot // slots_of_word].word_select(slot % slots_of_word, 32)
             m.d.sync += value.eq(part | chosen.word_select(slot % 2, 32))      # by columns there are no halves
         return m
 
@@ -131,7 +123,8 @@ class PanelLoader(Component):
         """Byte ``column`` of each word of a row of the banks, those that came before in its answer included: 64 bits, or else 0."""
         chosen, held = Signal(8 * BANKS), Signal(8 * BANKS, reset_less=True)
         m.d.sync += held.eq(chosen)
-        for bank, word in enumerate(self.words):
-            byte = Mux(self.banks[bank] & self.answered, word.word_select(column, 8), held.word_select(bank, 8))
+        for bank, word in enumerate(self.answer.words):
+            comes = self.answer.banks[bank] & self.answer.answered[Client.PANEL.value]
+            byte = Mux(comes, word.word_select(column, 8), held.word_select(bank, 8))
             m.d.comb += chosen.word_select(bank, 8).eq(Mux(by_columns, byte, 0))
         return chosen

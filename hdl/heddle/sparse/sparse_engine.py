@@ -165,15 +165,10 @@ class SparseEngine(Component):
                                 (Client.INDICES, elements.index_request), (Client.PANEL, loader.request)):
             link(m, request, reads.request[client.value])
         for client, answered in ((Client.JOBS, jobs.answered), (Client.POINTERS, pointers.answered),
-                                 (Client.VALUES, elements.value_answered), (Client.INDICES, elements.index_answered),
-                                 (Client.PANEL, loader.answered)):
+                                 (Client.VALUES, elements.value_answered), (Client.INDICES, elements.index_answered)):
             m.d.comb += answered.eq(answer.answered[client.value])
-        m.d.comb += [
-            *(part.word.eq(answer.word) for part in (jobs, pointers, elements)), loader.last.eq(answer.last),
-            loader.arrived.eq(answer.arrived), loader.banks.eq(answer.banks),
-            *(inner.eq(outer) for inner, outer in zip(loader.words, answer.words, strict=True)),
-            *(inner.eq(outer) for inner, outer in zip(loader.halves, answer.halves, strict=True)),
-        ]
+        m.d.comb += [part.word.eq(answer.word) for part in (jobs, pointers, elements)]
+        connect(m, answer, loader.answer)
 
     def _registers(self, m, units):
         """Reads of sums, and writes of the panel: a factor word is written in the part of ``write_parts``. Scales go to their unit."""
