@@ -17,7 +17,7 @@ from ...arguments import plain_array
 from ...packages import needed
 from ..errors import ModelError
 
-__all__ = ["Calibration", "calibrated", "feeds"]
+__all__ = ["Calibration", "calibrated"]
 
 _OPERATORS = ["Conv", "MatMul", "Gemm", "Add", "AveragePool", "GlobalAveragePool", "MaxPool", "Relu", "Clip", "Reshape", "Flatten",
               "Transpose", "Squeeze", "Unsqueeze"]
@@ -34,8 +34,9 @@ class Calibration(NamedTuple):
     activation_bits: int = 8
 
 
-def calibrated(model: Any, calibration: Calibration, what: str) -> Any:
-    """The model with QDQ forms: activations of 8 or 16 bits, filters of as many with a scale each, ranges those of the samples.
+def calibrated(model: Any, calibration: Calibration, what: str) -> tuple[Any, list[dict[str, np.ndarray]]]:
+    """The model with QDQ forms: activations of 8 or 16 bits, filters of as many with a scale each, ranges those of the samples. Beside it
+    the inputs of a run for each sample.
 
     Before that, what is part of a layer becomes so: normalisations, factors, added constants and padding behind or in front of it.
 
@@ -52,7 +53,7 @@ def calibrated(model: Any, calibration: Calibration, what: str) -> Any:
     onnx, quantisation = needed("onnx", "an ONNX file"), needed("onnxruntime.quantization", "calibration")
     if any(node.op_type in _QUANTISED for node in model.graph.node):
         raise UsageError(f"calibrate must be none for a network that is quantised, as {what} is")
-    runs = feeds(model, calibration.samples)
+    runs = _feeds(model, calibration.samples)
     wide = calibration.activation_bits == 16
     element = quantisation.QuantType.QInt16 if wide else quantisation.QuantType.QInt8
     try:
@@ -61,13 +62,12 @@ def calibrated(model: Any, calibration: Calibration, what: str) -> Any:
         with tempfile.TemporaryDirectory() as folder, _quiet():
             fused, path = (str(Path(folder) / name) for name in ("fused.onnx", "quantised.onnx"))
             _write_fused(model, fused)
-            _filter_products(onnx, fused)
-            left = _fit_biases(onnx, fused)
+            left = _prepare(onnx, fused)
             quantisation.quantize_static(fused, path, _reader(quantisation, runs), quant_format=quantisation.QuantFormat.QDQ,
                                          per_channel=True, op_types_to_quantize=_WIDE_OPERATORS if wide else _OPERATORS,
                                          activation_type=element, weight_type=element, nodes_to_exclude=left,
                                          extra_options={"ActivationSymmetric": wide})
-            return onnx.load(path)
+            return onnx.load(path), runs
     except Exception as error:      # of several packages, without a common class
         raise ModelError(f"{what} must be a network that onnxruntime quantises: {' '.join(str(error).split())}; without calibrate its "
                          f"float layers run on the host") from None
@@ -85,36 +85,48 @@ def _write_fused(model: Any, path: str) -> None:
         onnx.save(model, path)
 
 
-def _filter_products(onnx: Any, path: str) -> None:
+def _prepare(onnx: Any, path: str) -> list[str]:
+    """Write products and biases of a model as the quantiser is to have them; returns the names of nodes that it is to leave."""
+    model = onnx.load(path)
+    _filter_products(onnx, model)
+    left = _fit_biases(model)
+    onnx.save(model, path)
+    return left
+
+
+def _new_constant(graph: Any, tensor: Any, name: str) -> Any:
+    """A constant that is ``tensor`` under a new name: ``name`` with the first number that makes it one that no tensor has."""
+    taken = {constant.name for constant in graph.initializer} | {name for node in graph.node for name in (*node.input, *node.output)}
+    copy = graph.initializer.add()
+    copy.CopyFrom(tensor)
+    copy.name = next(numbered for number in itertools.count(1) if (numbered := f"{name} {number}") not in taken)
+    return copy
+
+
+def _filter_products(onnx: Any, model: Any) -> None:
     """Make convolutions of products whose first factor is a constant matrix: its rows are filters, and the rows of the second factor are
     channels. The quantiser would give its columns scales of their own, with which there is no integer sum."""
-    model = onnx.load(path)
     constants = {tensor.name: tensor for tensor in model.graph.initializer}
+    products = [node for node in model.graph.node if (node.op_type, node.domain) == ("MatMul", "") and node.input[1] not in constants
+                and node.input[0] in constants and len(constants[node.input[0]].dims) == 2]
+    if not products:
+        return
     inferred = onnx.shape_inference.infer_shapes(model).graph
     ranks = {value.name: len(value.type.tensor_type.shape.dim) for value in (*inferred.input, *inferred.value_info, *inferred.output)
              if value.type.tensor_type.HasField("shape")}
-    taken = {name for node in model.graph.node for name in (*node.input, *node.output)}
-    for node in model.graph.node:
-        if (node.op_type, node.domain) != ("MatMul", "") or node.input[0] not in constants or ranks.get(node.input[1]) != 3:
-            continue
-        matrix = onnx.numpy_helper.to_array(constants[node.input[0]])
-        if matrix.ndim != 2 or node.input[1] in constants:
-            continue
-        name = next(name for number in itertools.count(1) if (name := f"{node.input[0]} as filters {number}") not in taken)
-        taken.add(name)
-        model.graph.initializer.append(onnx.numpy_helper.from_array(np.ascontiguousarray(matrix[:, :, None]), name))
-        node.op_type = "Conv"
-        node.input[:] = [node.input[1], name]
-    onnx.save(model, path)
+    for node in products:
+        if ranks.get(node.input[1]) == 3:
+            filters = _new_constant(model.graph, constants[node.input[0]], f"{node.input[0]} as filters")
+            filters.dims.append(1)
+            node.op_type = "Conv"
+            node.input[:] = [node.input[1], filters.name]
 
 
-def _fit_biases(onnx: Any, path: str) -> list[str]:
+def _fit_biases(model: Any) -> list[str]:
     """Give each layer a bias as onnxruntime's quantiser expects it; returns the names of nodes for which there is none.
 
     It has one dimension, and is that of one layer: for others the quantiser takes a number behind the name, also where a tensor has it.
     """
-    model = onnx.load(path)
-    taken = {name for node in model.graph.node for name in (*node.input, *node.output)}
     constants, met, left = {tensor.name: tensor for tensor in model.graph.initializer}, set[str](), list[str]()
     for node in model.graph.node:
         if node.op_type not in ("Conv", "Gemm") or len(node.input) < 3 or (bias := node.input[2]) not in constants:
@@ -124,14 +136,10 @@ def _fit_biases(onnx: Any, path: str) -> list[str]:
             node.name = node.name or f"{node.op_type} of {node.output[0]}"
             left.append(node.name)
         elif bias in met or len(shape) > 1:
-            name = next(name for number in itertools.count(1) if (name := f"{bias} of layer {number}") not in taken)
-            taken.add(name)
-            copy = model.graph.initializer.add()
-            copy.CopyFrom(constants[bias])
-            copy.name = node.input[2] = name
+            copy = _new_constant(model.graph, constants[bias], f"{bias} of layer")
             del copy.dims[:-1]
+            node.input[2] = copy.name
         met.add(bias)
-    onnx.save(model, path)
     return left
 
 
@@ -148,7 +156,7 @@ def _quiet() -> Iterator[None]:
         runtime.set_default_logger_severity(_WARNING)
 
 
-def feeds(model: Any, samples: Mapping[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
+def _feeds(model: Any, samples: Mapping[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
     """Inputs of each run for samples as ``calibrated`` takes them. Raises ``ValueError`` for those that do not fit."""
     constants = {tensor.name for tensor in model.graph.initializer}
     shapes = {value.name: tuple(dimension.dim_value for dimension in value.type.tensor_type.shape.dim)

@@ -14,7 +14,7 @@ from ...arguments import plain_array
 from ...packages import needed
 from ..errors import ModelError
 from ..graph import Graph, Node, Tensor
-from .calibration import Calibration, calibrated, feeds
+from .calibration import Calibration, calibrated
 from .sessions import all_values
 
 __all__ = ["MOST_BYTES", "OnnxFile", "Shapes", "read_onnx"]
@@ -26,11 +26,15 @@ Shapes = Mapping[str, int | Sequence[int]]
 
 @dataclass(frozen=True, eq=False)
 class OnnxFile:
-    """A file as read: its model with bound dimensions, the graph, and the nodes of the file by the names of those of the graph."""
+    """A file as read: its model with bound dimensions, the graph, and the nodes of the file by the names of those of the graph.
+
+    ``samples``: inputs of a run for each sample that it was quantised for.
+    """
 
     model: Any
     graph: Graph
     protos: dict[str, Any]
+    samples: Sequence[Mapping[str, np.ndarray]]
 
 
 def read_onnx(path: Path, shapes: Shapes | None = None, constants: Mapping[str, np.ndarray] | None = None,
@@ -57,10 +61,9 @@ def read_onnx(path: Path, shapes: Shapes | None = None, constants: Mapping[str, 
     model = _parsed(onnx, path)
     _fix(onnx, model, dict(constants or {}))
     _bind(path, model, dict(shapes or {}))
-    typical = None
+    samples: list[dict[str, np.ndarray]] = []
     if calibration:
-        typical = feeds(model, calibration.samples)[0]
-        model = calibrated(model, calibration, str(path))
+        model, samples = calibrated(model, calibration, str(path))
     _sort(model.graph)
     try:
         onnx.checker.check_model(model)
@@ -71,7 +74,7 @@ def read_onnx(path: Path, shapes: Shapes | None = None, constants: Mapping[str, 
         raise
     except Exception as error:      # of several packages, without a common class
         raise ModelError(f"{path} must be a valid ONNX file: {_first_line(error)}") from None
-    return _Reader(onnx, path, model, typical).file()
+    return _Reader(onnx, path, model, samples).file()
 
 
 def _parsed(onnx: Any, path: Path) -> Any:
@@ -160,10 +163,10 @@ def _bind(path: Path, model: Any, shapes: dict[str, int | Sequence[int]]) -> Non
 
 
 class _Reader:
-    """Tensors and nodes of a model whose shapes have been inferred; ``typical``: inputs of a run, if any are known."""
+    """Tensors and nodes of a model whose shapes have been inferred; ``samples`` as of ``OnnxFile``."""
 
-    def __init__(self, onnx: Any, path: Path, model: Any, typical: Mapping[str, np.ndarray] | None) -> None:
-        self.onnx, self.path, self.model, self.typical = onnx, path, model, typical
+    def __init__(self, onnx: Any, path: Path, model: Any, samples: Sequence[Mapping[str, np.ndarray]]) -> None:
+        self.onnx, self.path, self.model, self.samples = onnx, path, model, samples
         self.tensors: dict[str, Tensor] = {}
 
     def file(self) -> OnnxFile:
@@ -189,7 +192,7 @@ class _Reader:
             named[node.name] = proto
         found = Graph(self.tensors, tuple(nodes), inputs, outputs)
         found.check(str(self.path))
-        return OnnxFile(self.model, found, named)
+        return OnnxFile(self.model, found, named, self.samples)
 
     def _constant(self, name: str, array: np.ndarray) -> None:
         self.tensors[name] = Tensor(name, array.dtype, array.shape, data=array)
@@ -216,15 +219,15 @@ class _Reader:
             self.tensors[value.name] = Tensor(value.name, dtype, tuple(dimension.dim_value for dimension in kind.shape.dim))
 
     def _open_values(self, protos: Sequence[Any], inputs: Sequence[str]) -> None:
-        """What shape inference leaves open, such as operators of other domains: as onnxruntime finds it for typical inputs, or zeros."""
+        """What shape inference leaves open, such as operators of other domains: as onnxruntime finds it for a sample, or zeros."""
         wanted = [name for proto in protos for name in proto.output if name and name not in self.tensors]
         if not wanted:
             return
         missing = [name for name in inputs if name not in self.tensors]
         if missing:
             raise ModelError(f"{self.path} must have a type and a shape for input {missing[0]}, not an open one")
-        given = self.typical or {name: np.zeros(self.tensors[name].shape, self.tensors[name].dtype) for name in inputs}
-        for name, array in all_values(self.model, wanted, given, str(self.path)).items():
+        zeros = {name: np.zeros(self.tensors[name].shape, self.tensors[name].dtype) for name in inputs}
+        for name, array in all_values(self.model, wanted, next(iter(self.samples), zeros), str(self.path)).items():
             self.tensors[name] = Tensor(name, array.dtype, array.shape)
 
     def _node(self, number: int, proto: Any) -> Node:

@@ -10,7 +10,7 @@ import numpy as np
 from ..graph import Node
 from ..operations import DeviceOperation
 from ..source import Source
-from .calibration import Calibration, feeds
+from .calibration import Calibration
 from .folding import folded
 from .lowering import lowered
 from .reader import Shapes, read_onnx
@@ -35,7 +35,7 @@ class OnnxSource(Source):
         self.path, self._model = path, file.model
         self.graph, self._members = folded(file.graph, file.protos)
         self._sessions: dict[str, NodeSession] = {}
-        self._samples = self._recurrent_samples(feeds(file.model, calibration.samples)) if calibration else []
+        self._samples = self._recurrent_samples(file.samples)
 
     def lowered(self, node: Node) -> DeviceOperation:
         operation = lowered(self.graph, node)
