@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 from heddle.constants import BANK_BYTES
 from heddle.errors import UsageError
+from heddle.parameters.group import ConfigError
 
 from ..arguments import check_choice, check_flag, check_integer
 from ..kernels.planner import plan
@@ -93,33 +94,25 @@ def sddmm(device: Host, a: Any, b: Any, mask: Any, *, transpose: bool, pattern: 
         raise UsageError(f"the product must have at least one row and one column, and a one column, not shapes {places.shape} and "
                          f"{left.shape}")
     problem = SampledProductProblem(places, left.shape[1], pattern=pattern, order=_order(device, dealt), dynamic=flag)
-    if not transpose and _takes_columns(device, problem):
-        return _by_columns(device, problem, left, columns.T, mask)
-    sums, stats = _samples(device, problem, left, columns)
+    found = None if transpose else _samples_by_columns(device, problem, left, columns)
+    sums, stats = found or _samples(device, problem, left, columns)
     return restore(places.with_data(sums), mask), stats
 
 
-def _takes_columns(device: Host, problem: SampledProductProblem) -> bool:
-    """Whether the columns of b, as it is, have room as rows of a product that is transposed."""
-    try:
-        plan(device.cfg, _transposed(problem))
-    except UsageError:
-        return False
-    return True
-
-
-def _transposed(problem: SampledProductProblem) -> SampledProductProblem:
-    return replace(problem, mask=problem.mask.transpose(), by_columns=True)
-
-
-def _by_columns(device: Host, problem: SampledProductProblem, a: np.ndarray, b: np.ndarray, mask: Any) -> tuple[Any, Stats]:
-    """The transposed product: rows of a (M, K) are in the panel, columns of b (K, N), which stays as it is, pass by."""
+def _samples_by_columns(device: Host, problem: SampledProductProblem, left: np.ndarray,
+                        columns: np.ndarray) -> tuple[np.ndarray, Stats] | None:
+    """``_samples`` by the transposed product: rows of a (M, K) are in the panel, columns of b pass by, out of b as it is. None where
+    these have no room."""
     places = problem.mask
-    order = places.with_data(np.arange(places.elements)).transpose().data
-    found, stats = _samples(device, _transposed(problem), b, a)
+    numbered = places.with_data(np.arange(places.elements)).transpose()
+    turned = replace(problem, mask=numbered.with_data(places.data[numbered.data]), by_columns=True)
+    try:
+        found, stats = _samples(device, turned, columns.T, left)
+    except ConfigError:
+        return None
     sums = np.empty_like(found)
-    sums[order] = found
-    return restore(places.with_data(sums), mask), stats
+    sums[numbered.data] = found
+    return sums, stats
 
 
 def _samples(device: Host, problem: SampledProductProblem, left: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, Stats]:

@@ -243,14 +243,13 @@ def _samples(cfg: Config, factors: np.ndarray, shared: np.ndarray, job: data.Con
 
 
 def _left_row(shared: np.ndarray, job: data.Const, row: int, size: int) -> np.ndarray:
-    """A row of A, uint8; by columns it is one of a strip."""
-    number, column = divmod(job.left_first + row, STRIP_ROWS) if job.left_by_columns else (row, 0)
-    whole = size * STRIP_ROWS if job.left_by_columns else size
-    place = job.left + number * whole
-    if place + whole > len(shared):
+    """A row of A, uint8; by columns it is one of a strip, else a strip of its own."""
+    rows, first = (STRIP_ROWS, job.left_first) if job.left_by_columns else (1, 0)
+    number, column = divmod(first + row, rows)
+    place = job.left + number * size * rows
+    if place + size * rows > len(shared):
         raise SparseFault(ErrorCode.OUT_OF_RANGE, max(place, len(shared)))
-    found = shared[place:place + whole]
-    return np.ascontiguousarray(found[column::STRIP_ROWS]) if job.left_by_columns else found
+    return np.ascontiguousarray(shared[place:place + size * rows][column::rows])
 
 
 def _sample(shared: np.ndarray, job: data.Const, element: int, row: int, left: np.ndarray, columns: np.ndarray) -> None:

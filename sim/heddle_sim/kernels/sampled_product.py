@@ -24,18 +24,7 @@ from ..sparse.job import panel_record, samples_bytes, samples_package
 from .panel_kernel import SLOTS, PanelKernel, PanelPart, Part, element_count, met_runs, renumbered
 from .parts.fitting import Unfit
 from .parts.launch import Launch
-from .parts.sparse_schedule import (
-    CHUNK_BARRIERS,
-    FROM,
-    PACKAGE_BARRIERS,
-    PACKAGES,
-    SIZE,
-    STORE_FROM,
-    STORE_TO,
-    TO,
-    Block,
-    block_lines,
-)
+from .parts.sparse_schedule import CHUNK_BARRIERS, PACKAGE_BARRIERS, PACKAGES, STORE_FROM, STORE_TO, Block, block_lines, strip_lines
 from .parts.tiling import round_up
 from .problem import Problem
 
@@ -293,9 +282,7 @@ class SampledProductKernel(PanelKernel):
         lines = [f"barrier.expect b{barrier}, {size + self._left_rows(block) * row}", *block_lines(PACKAGES, offset, to, size, barrier)]
         if self.problem.by_columns:
             strip = self._of_part(panel, self.pitch) + block.first // STRIP_ROWS * STRIP_ROWS
-            return [*lines, f"umov ur{TO}, {left}", f"umov ur{TO + 1}, {BANK_BYTES}", f"uadd ur{FROM}, ur{_A}, {strip}",
-                    f"umov ur{FROM + 1}, {self.pitch}", f"umov ur{SIZE}, 1", f"umov ur{SIZE + 1}, {row}",
-                    f"copy_rows.shared.global ur{TO}, ur{FROM}, ur{SIZE}, b{barrier}"]
+            return [*lines, *strip_lines(_A, strip, self.pitch, left, row, barrier)]
         source = self._of_part(panel, self.problem.mask.shape[0]) + block.first * row
         return [*lines, *block_lines(_A, source, left, block.rows * row, barrier)]
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..panel_kernel import PanelKernel
 
 __all__ = ["CHUNK_BARRIERS", "FROM", "PACKAGES", "PACKAGE_BARRIERS", "RECORDS_BARRIER", "SIZE", "STORE_FROM", "STORE_SIZE", "STORE_TO",
-           "TO", "Block", "CorePlan", "Load", "Schedule", "block_copy", "block_lines", "core_lines", "text_of_cores"]
+           "TO", "Block", "CorePlan", "Load", "Schedule", "block_copy", "block_lines", "core_lines", "strip_lines", "text_of_cores"]
 
 RECORDS_BARRIER, CHUNK_BARRIERS, PACKAGE_BARRIERS = 0, 1, 8        # first of each kind
 TO, FROM, SIZE, _JOB = 10, 12, 14, 16               # uniform registers; of the first three pairs
@@ -136,3 +136,9 @@ def block_lines(source: int, offset: int, to: int, nbytes: int, barrier: int) ->
     """``block_copy`` without the announcement of its bytes."""
     return [f"umov ur{TO}, {to}", f"uadd ur{FROM}, ur{source}, {offset}",
             f"copy_block.shared.global ur{TO}, ur{FROM}, {nbytes // BANK_BYTES}, b{barrier}"]
+
+
+def strip_lines(source: int, offset: int, pitch: int, to: int, rows: int, barrier: int) -> list[str]:
+    """As ``block_lines``, of 16 bytes of each of ``rows`` rows that are ``pitch`` bytes apart; without gaps in shared memory."""
+    return [f"umov ur{TO}, {to}", f"umov ur{TO + 1}, {BANK_BYTES}", f"uadd ur{FROM}, ur{source}, {offset}", f"umov ur{FROM + 1}, {pitch}",
+            f"umov ur{SIZE}, 1", f"umov ur{SIZE + 1}, {rows}", f"copy_rows.shared.global ur{TO}, ur{FROM}, ur{SIZE}, b{barrier}"]
