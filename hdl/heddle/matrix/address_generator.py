@@ -159,6 +159,7 @@ class AddressGenerator(Component):
         for entry, source in zip(based.entries, self.entries, strict=True):
             m.d.sync += [entry.offset.eq(self.i.payload.base + source.offset), entry.positions.eq(source.positions)]
         m.d.sync += [based.beyond.eq(self.beyond & self._by_entry(self.i.payload)), addressed.beyond.eq(based.beyond)]
+        # A single entry has no addresses of bytes.
         m.d.sync += [byte.eq(self._place(based, entry, 0)) for byte, entry in zip(addressed.bytes, based.entries, strict=False)]
 
     def _place(self, based, entry, column):

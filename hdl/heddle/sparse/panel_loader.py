@@ -109,7 +109,7 @@ class PanelLoader(Component):
             m.d.sync += [word.eq(panel.word), left.eq(requests), missing.eq(requests), target.eq(panel.target), first.eq(panel.row),
                          row.eq(panel.row), behind.eq(panel.row + panel.rows), group.eq(0), within.eq(groups - 1 >> panel.strips),
                          by_columns.eq(panel.by_columns), column.eq(panel.column), two.eq(0)]
-        slots_of_word, chosen = BANK_BYTES // LANE_BYTES, self._column(m, by_columns, column)
+        slots_of_word, chosen = BANK_BYTES // LANE_BYTES, self._column(m, answered, by_columns, column)
         for lane in range(cfg.threads):
             slot = lane % cfg.thread_slots
             mine = Mux(by_columns, two == slot // 2, answer.arrived[slot // slots_of_word]) & answered
@@ -119,12 +119,11 @@ class PanelLoader(Component):
             m.d.sync += value.eq(part | chosen.word_select(slot % 2, 32))      # by columns there are no halves
         return m
 
-    def _column(self, m, by_columns, column):
+    def _column(self, m, answered, by_columns, column):
         """Byte ``column`` of each word of a row of the banks, those that came before in its answer included: 64 bits, or else 0."""
         chosen, held = Signal(8 * BANKS), Signal(8 * BANKS, reset_less=True)
         m.d.sync += held.eq(chosen)
         for bank, word in enumerate(self.answer.words):
-            comes = self.answer.banks[bank] & self.answer.answered[Client.PANEL.value]
-            byte = Mux(comes, word.word_select(column, 8), held.word_select(bank, 8))
+            byte = Mux(self.answer.banks[bank] & answered, word.word_select(column, 8), held.word_select(bank, 8))
             m.d.comb += chosen.word_select(bank, 8).eq(Mux(by_columns, byte, 0))
         return chosen

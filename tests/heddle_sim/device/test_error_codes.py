@@ -3,13 +3,11 @@
 import numpy as np
 import pytest
 from heddle.isa.error_codes import ErrorCode
-from heddle.isa.tensor_descriptor import Interleave, TensorFormat, TensorMode, descriptor_layout
 from heddle_sim.device import Device, DeviceError
-from heddle_sim.golden.tensor_fields import TensorFields
 from heddle_sim.isa import assemble
+from heddle_verif.stimulus.tensor_rule_cases import DESCRIPTORS, bytes_of
 
 DESCRIPTOR = 1 << 12
-ROWS = TensorFields(sizes=(32, 8, 2), strides=(64, 512), box=(32, 2, 1), element_strides=(1, 1, 1))
 
 
 @pytest.fixture(scope="module")
@@ -39,20 +37,12 @@ def test_columns_behind_their_panel(text, operand, devices):
     check(devices, text, ErrorCode.PANEL_RANGE, 2, operand)
 
 
-@pytest.mark.parametrize("code, fields, value", [
-    (ErrorCode.TENSOR_MODE, {"mode": len(TensorMode)}, len(TensorMode)),
-    (ErrorCode.TENSOR_FORMAT, {"format": len(TensorFormat)}, len(TensorFormat)),
-    (ErrorCode.TENSOR_INTERLEAVE, {"interleave": len(Interleave)}, len(Interleave)),
-    (ErrorCode.TENSOR_STRIDE_ALIGNMENT, {"interleave": Interleave.B32.value, "swizzle": 1, "stride_low": 5}, 80)])
-def test_descriptors(code, fields, value, devices):
+@pytest.mark.parametrize("name", ["MODE", "FORMAT", "INTERLEAVE", "STRIDE_ALIGNMENT"])
+def test_descriptors(name, devices):
     """Values that ``TensorMap`` refuses, written into the descriptor in memory."""
-    record = int.from_bytes(ROWS.encode(), "little")
-    for name, number in fields.items():
-        field = descriptor_layout[name]
-        mask = (1 << field.width) - 1
-        record = record & ~(mask << field.offset) | number << field.offset
+    fields, value, _ = DESCRIPTORS[name]
     for device in devices:
-        device.write(DESCRIPTOR, np.frombuffer(record.to_bytes(128, "little"), np.uint8))
+        device.write(DESCRIPTOR, np.frombuffer(bytes_of(fields), np.uint8))
     text = f"umov ur3, {DESCRIPTOR}\numov ur4, 0\numov ur5, 0\numov ur6, 0\numov ur7, 0\ninvalidate_descriptor ur3\n" \
            "copy_tensor.tile.3d.shared.global ur7, ur3, ur4, b0\nwait.copy\nhalt"
-    check(devices, text, code, 6, value)
+    check(devices, text, ErrorCode[f"TENSOR_{name}"], 6, value)

@@ -17,24 +17,25 @@ from .model import Exclusion, Group
 __all__ = ["JOB", "sample_job"]
 
 LOADS = {PanelTarget.PANEL: "panel", PanelTarget.WEIGHTS: "weights", PanelTarget.SCALES: "scales"}
+_LOADED = tuple(LOADS.values())
 VALUES = ("int8", "uint8", "int16", "none")
-WORDS = ("1", "2", "more")
+WORDS = STRIPS = ("1", "2", "more")
 RESULTS = ("sums", *(f"bytes, {shifts}, rounded {times}" for shifts in ("one shift", "own shifts") for times in ("once", "twice")))
 
 JOB = Group(
     "sparse.job", "A job that the engine has done, in its bench.",
     {"kind": ("rows", "depthwise", "samples", *LOADS.values()), "values": VALUES, "panel": ("signed", "unsigned"),
-     "left": ("by rows", "by columns"), "words": WORDS, "results": RESULTS, "strips": ("1", "2", "more"),
+     "left": ("by rows", "by columns"), "words": WORDS, "results": RESULTS, "strips": STRIPS,
      "rows": ("all empty", "some empty", "none empty"), "begins": ("at a word", "within a word")},
     crosses=[("kind", "values"), ("kind", "panel"), ("kind", "results"), ("kind", "strips"), ("kind", "rows"), ("kind", "begins"),
              ("left", "words"), ("left", "values"), ("left", "panel"), ("left", "rows"), ("results", "strips")],
     exclude=[
-        Exclusion("it loads bytes", kind=list(LOADS.values()), values=VALUES),
-        Exclusion("it loads bytes", kind=list(LOADS.values()), panel=("signed", "unsigned")),
-        Exclusion("it has no rows of a sparse matrix", kind=list(LOADS.values()), rows=("all empty", "some empty", "none empty")),
-        Exclusion("it has no elements", kind=list(LOADS.values()), begins=("at a word", "within a word")),
+        Exclusion("it loads bytes", kind=_LOADED, values=VALUES),
+        Exclusion("it loads bytes", kind=_LOADED, panel=("signed", "unsigned")),
+        Exclusion("it has no rows of a sparse matrix", kind=_LOADED, rows=("all empty", "some empty", "none empty")),
+        Exclusion("it has no elements", kind=_LOADED, begins=("at a word", "within a word")),
         Exclusion("it leaves no results of rows", kind=[*LOADS.values(), "samples"], results=RESULTS),
-        Exclusion("its sums are of all PEs", kind="samples", strips=("1", "2", "more")),
+        Exclusion("its sums are of all PEs", kind="samples", strips=STRIPS),
         Exclusion("rows have values", kind="rows", values="none"),
         Exclusion("the PEs have the values", kind="depthwise", values=VALUES[:3])])
 
@@ -66,4 +67,4 @@ def _results(registers):
 
 
 def _strips(job):
-    return ("1", "2", "more")[min(job.strips, 2)]
+    return STRIPS[min(job.strips, len(STRIPS) - 1)]
