@@ -27,7 +27,7 @@ from .source import Source
 __all__ = ["LoadedModel", "Model", "ModelResult", "NodeResult"]
 
 # What numpy says where shapes, axes or numbers of operands do not fit.
-_MISFITS = (ValueError, IndexError, TypeError, AssertionError, ZeroDivisionError, KeyError, OverflowError)
+_MISFITS = (ValueError, IndexError, TypeError, AssertionError, ZeroDivisionError, KeyError, OverflowError, RecursionError)
 
 
 @dataclass(frozen=True, eq=False)

@@ -323,6 +323,15 @@ def test_loops(tmp_path, device, monkeypatch):
         model.run({"count": np.int32(1), "x": values})
 
 
+def test_a_subgraph_that_calls_itself(tmp_path, device):
+    file = TfliteFile()
+    x, y = file.tensor("x", (2, 3), "float32"), file.tensor("y", (2, 3), "float32")
+    file.operator("CALL", [x], [y], "CallOptions", subgraph=0)
+    with (load_model(file.write(tmp_path / "a.tflite", [x], [y]), device) as model,
+          pytest.raises(ValueError, match="operands of CALL 0 y must fit each other: maximum recursion depth")):
+        model.run(np.zeros((2, 3), np.float32))
+
+
 def test_constants_without_elements(tmp_path, device):
     """A shape of no dimensions: they have no bytes in the file."""
     file = TfliteFile()
