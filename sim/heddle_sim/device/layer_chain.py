@@ -35,14 +35,15 @@ def linear_chain(device: Host, x: ArrayLike, layers: Sequence[Layer], transpose:
         raise UsageTypeError(f"layers must be a list of (w, bias, requantise), not {layers!r}")
     shapes, operands, inputs = [], [], x
     for number, layer in enumerate(layers):
+        of_layer = f" of layer {number}"
         if not isinstance(layer, (list, tuple)) or len(layer) != 3:
             raise UsageTypeError(f"layer {number} must be (w, bias, requantise), not {type(layer).__name__}")
-        w, bias, requantise = _checked(f"w of layer {number}", layer[0]), layer[1], layer[2]
-        w = columns_of(inputs, w, transpose, (f"inputs of layer {number}", f"w of layer {number}"))
+        w, bias, requantise = _checked(f"w{of_layer}", layer[0]), layer[1], layer[2]
+        w = columns_of(inputs, w, transpose, (f"inputs{of_layer}", f"w{of_layer}"))
         if requantise is None:
-            raise UsageTypeError(f"requantise of layer {number} must be a Requantise, not None")
-        bias = bias_of(len(w), bias)
-        check_requantise(len(w), requantise)
+            raise UsageTypeError(f"requantise{of_layer} must be a Requantise, not None")
+        bias = bias_of(len(w), bias, of_layer)
+        check_requantise(len(w), requantise, of_layer)
         shapes.append(ChainLayer(w.shape[1], len(w), Elements.of(inputs, w), requantise))
         operands.append((w, bias))
         inputs = np.broadcast_to(np.zeros((), requantise.dtype), (len(x), len(w)))

@@ -33,31 +33,33 @@ def columns_of(a: np.ndarray, b: np.ndarray, transpose: bool, names: tuple[str, 
     return columns
 
 
-def bias_of(n: int, bias: ArrayLike | None) -> np.ndarray | None:
-    """The biases of ``n`` columns as ``int32``. Raises where they are not ``n`` integers of 32 bits."""
+def bias_of(n: int, bias: ArrayLike | None, layer: str = "") -> np.ndarray | None:
+    """The biases of ``n`` columns as ``int32``; ``layer``, as " of layer 0", is in messages. Raises where they are not ``n`` integers of 32
+    bits."""
+    name = f"bias{layer}"
     if bias is None:
         return None
-    check_mask("bias", bias)
+    check_mask(name, bias)
     try:
         array = np.asarray(bias)
     except ValueError:
-        raise UsageError("bias must have a number for each column") from None
+        raise UsageError(f"{name} must have a number for each column") from None
     if array.dtype.kind not in "iu":
-        raise UsageTypeError(f"bias must have integers of 32 bits, not {array.dtype if array.ndim else type(bias).__name__}")
+        raise UsageTypeError(f"{name} must have integers of 32 bits, not {array.dtype if array.ndim else type(bias).__name__}")
     if array.shape != (n,):
-        raise UsageError(f"bias must have shape ({n},), not {array.shape}")
+        raise UsageError(f"{name} must have shape ({n},), not {array.shape}")
     limits = np.iinfo(np.int32)
     if array.min() < limits.min or array.max() > limits.max:
-        raise UsageError(f"bias must have integers of 32 bits, not {array.min()} to {array.max()}")
+        raise UsageError(f"{name} must have integers of 32 bits, not {array.min()} to {array.max()}")
     return array.astype(np.int32)
 
 
-def check_requantise(n: int, requantise: Requantise | None, *, own_shifts: bool = False) -> None:
-    """Raises where this is no requantisation of ``n`` columns; ``own_shifts``: columns may have theirs."""
+def check_requantise(n: int, requantise: Requantise | None, layer: str = "", *, own_shifts: bool = False) -> None:
+    """Raises where this is no requantisation of ``n`` columns; ``own_shifts``: columns may have theirs. ``layer``: as of ``bias_of``."""
     if requantise is not None:
         if not isinstance(requantise, Requantise):
-            raise UsageTypeError(f"requantise must be a Requantise, not {type(requantise).__name__}")
+            raise UsageTypeError(f"requantise{layer} must be a Requantise, not {type(requantise).__name__}")
         if requantise.per_column and np.shape(requantise.multiplier) != (n,):
-            raise UsageError(f"multiplier must be an integer or have shape ({n},), not {np.shape(requantise.multiplier)}")
+            raise UsageError(f"multiplier{layer} must be an integer or have shape ({n},), not {np.shape(requantise.multiplier)}")
         if not own_shifts:
             check_one_shift(requantise)

@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+import scipy.sparse
 from heddle import load_config
 from heddle_sim import Device
 from heddle_sim.backends.verilator_device import MemorySettings, RtlSimulation
@@ -312,6 +313,15 @@ REC = {"x": np.ones((2, 1, 3)), "W": np.ones((1, 8, 3)) / 4, "R": np.ones((1, 8,
        "sequence_lens": np.array([2]), "initial_h": np.zeros((1, 1, 2)), "initial_c": np.zeros((1, 1, 2)), "P": np.zeros((1, 6))}
 
 
+SPARSE = scipy.sparse.csr_array(np.eye(2, dtype=np.int8))
+
+
+def gates(count):
+    """Operands of a recurrent layer of 2 units with so many gates, without cell state and peepholes."""
+    weights = (np.ones((1, 2 * count, size)) / 4 for size in (3, 2))
+    return np.ones((2, 1, 3)), *weights, np.ones((1, 4 * count)), np.array([2]), np.zeros((1, 1, 2))
+
+
 def sequence(d, inputs, states):
     network = Network()
     network.add_input("x", 3, 8)
@@ -328,6 +338,13 @@ CALLS = {
     "copy_block": (lambda d, array: d.copy_block(array), A), "store_block": (lambda d, image, array: d.store_block(image, array), IMAGE, A),
     "move_block": (lambda d, array, into: d.move_block(array, into), A, A), "requantise": (lambda d, m: Requantise(m, 3), np.array([1, 2])),
     "lstm": (lambda d, *operands: d.lstm(*operands), *REC.values()),
+    "gru": (lambda d, *operands: d.gru(*operands), *gates(3)), "rnn": (lambda d, *operands: d.rnn(*operands), *gates(1)),
+    "conv bias": (lambda d, bias: d.conv(X, W, bias), np.zeros(len(W), np.int32)),
+    "max_pool": (lambda d, x: d.max_pool(x, 1), X), "average_pool": (lambda d, x: d.average_pool(x, 1), X),
+    "global_average_pool": (lambda d, x: d.global_average_pool(x), X), "add": (lambda d, a, b: d.add(a, b, (1, 1), 1), A, A),
+    "sddmm": (lambda d, a, b: d.sddmm(a, b, SPARSE), A, B), "spmm": (lambda d, b: d.spmm(SPARSE, b), A),
+    "sparse_linear_forward": (lambda d, x: d.sparse_linear_forward(SPARSE, x), A),
+    "sparse_linear_backward": (lambda d, x, dy: d.sparse_linear_backward(SPARSE, x, dy), A, A),
 }
 
 
@@ -344,6 +361,9 @@ def test_masked_arrays_are_refused(device, name, position):
 @pytest.mark.parametrize("call, says", [
     (lambda d: d.copy_tensor(A, box=masked((1, 16)), coords=(0, 0)), "box must be a tuple of integers, not a masked array"),
     (lambda d: d.conv(X, W, strides=masked((1, 1))), "strides must be an array without mask"),
+    (lambda d: d.linear_chain(masked(A), [(B, None, Requantise(1, 4))]), "x must be an array without mask"),
+    (lambda d: d.linear_chain(A, [(masked(B), None, Requantise(1, 4))]), "w of layer 0 must be an array without mask"),
+    (lambda d: d.linear_chain(A, [(B, masked(np.zeros(2, np.int32)), Requantise(1, 4))]), "bias of layer 0 must be an array without mask"),
     (lambda d: d.tensordot(A, B, masked((1, 0))), "axes must be an array without mask"),
     (lambda d: Program(masked((1, 2))), "words must be integers, not masked_array"),
     (lambda d: quantise_layer(LAYER, [(masked(np.ones((2, 3))), None, None)]), "x of data must be an array without mask"),

@@ -94,7 +94,7 @@ X, W, SPEC = np.ones((1, 3), np.int8), np.ones((3, 4), np.int8), Requantise(1, 1
     (X, [(W, None, None)], TypeError, "requantise of layer 0 must be a Requantise, not None"),
     (X, [(W, None, SPEC), (W, None, SPEC)], ValueError,
      "w of layer 1 must have shape (4, N) to match inputs of layer 1 of shape (1, 4), not (3, 4)"),
-    (X, [(W, np.zeros(3, np.int32), SPEC)], ValueError, "bias must have shape (4,), not (3,)"),
+    (X, [(W, np.zeros(3, np.int32), SPEC)], ValueError, "bias of layer 0 must have shape (4,), not (3,)"),
     (np.ones((1, 9000), np.int8), [(np.ones((9000, 40), np.int8), None, SPEC)], ConfigError,
      "inputs of a layer must be at most 3584 for a chain of layers with factor_words = 1024 and dot = 8, not 9000"),
     (np.ones((1, 3000), np.int8), [(np.ones((3000, 40), np.int8), None, SPEC)], ConfigError, "shared_memory_kib must be at least 256"),
