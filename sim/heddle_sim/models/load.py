@@ -43,7 +43,7 @@ def load_model(path: str | os.PathLike[str], config: Config | Device | str | os.
     simulator : str
         As of ``Device``; a device that is given has its own.
     shapes : dict of str to int or to integers
-        Of an ONNX file: lengths of symbolic dimensions by their names, or shapes of inputs by theirs.
+        Shapes of inputs by their names; of an ONNX file also lengths of symbolic dimensions by theirs.
     constants : dict of str to array
         Of an ONNX file: inputs that always have these elements, such as weights; ``run`` does not take them.
     calibrate : dict of str to array
@@ -84,10 +84,10 @@ def read_source(path: str | os.PathLike[str], shapes: Shapes | None = None,
     if suffix == ".onnx":
         calibration = Calibration(calibrate, activation_bits) if calibrate else None
         return OnnxSource(path, _checked_shapes(shapes), constants, calibration)
-    for name, given in (("shapes", shapes), ("constants", constants), ("calibrate", calibrate)):
+    for name, given in (("constants", constants), ("calibrate", calibrate)):
         if given:
             raise UsageError(f"{name} must be none for a TFLite file, not those of {', '.join(map(str, given))}")
-    return TfliteSource(path)
+    return TfliteSource(path, _checked_shapes(shapes))
 
 
 def _checked_shapes(shapes: Shapes | None) -> Shapes:

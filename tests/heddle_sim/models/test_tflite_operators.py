@@ -457,3 +457,36 @@ def test_configurations_without_chains_run_layer_by_layer(tmp_path):
     with load_model(row_layers(tmp_path / "a.tflite", (20, 20, 20)), "tiny", simulator="golden") as model:
         assert [placed.chain for placed in model.placement] == [None, None]
         assert [placed.where for placed in model.placement] == ["device"] * 2
+
+
+# -- other shapes of inputs -----------------------------------------------------------------
+
+
+def small_convolution(path):
+    return convolution(path, (6, 5), 4, 8, (3, 3), padding=SAME, stride=(1, 1), dilation=(1, 1), activation=NONE)
+
+
+def test_several_images_at_once(tmp_path, device):
+    """Shapes that follow from that of the input are found, also larger images; each result is that of LiteRT's kernels."""
+    path = small_convolution(tmp_path / "a.tflite")
+    for shape in ((3, 6, 5, 4), (1, 9, 8, 4)):
+        with load_model(path, device, shapes={"x": shape}) as model:
+            assert model.inputs()["x"].shape == shape
+            found = compared(model, {"x": rng_of(7).integers(-128, 128, shape, np.int8)})
+        assert found.result.outputs["y"].shape == (*shape[:3], 8) and [one.most for one in found.nodes] == [0]
+
+
+@pytest.mark.parametrize("shapes, says", [
+    ({"z": (1, 2)}, "shapes must be of the inputs x, not of 'z'"),
+    ({"x": 3}, "shape of input x must have 4 dimensions, not 1"),
+    ({"x": (1, 6, 5)}, "shape of input x must have 4 dimensions, not 3"),
+    ({"x": (1, 6, 5, 3)}, "shapes must be such that .*a.tflite can run, not x: [(]1, 6, 5, 3[)]: "),
+])
+def test_shapes_that_inputs_cannot_have(tmp_path, shapes, says):
+    with pytest.raises(ValueError, match=f"^{says}"):
+        load_model(small_convolution(tmp_path / "a.tflite"), "tiny", simulator="golden", shapes=shapes)
+
+
+def test_shapes_of_a_file_with_subgraphs(tmp_path):
+    with pytest.raises(ValueError, match=r"^shapes must be none for a TFLite file with 3 subgraphs, not those of x$"):
+        load_model(loop(tmp_path / "a.tflite", 1), "tiny", simulator="golden", shapes={"x": (4, 3)})

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from heddle.errors import UsageError
 
 from ...packages import needed
 from ..errors import ModelError
-from ..graph import Node, Tensor
+from ..graph import Graph, Node, Tensor
 from ..operations import DeviceOperation
 from ..source import Source
 from .host import HostOperators
@@ -23,17 +25,29 @@ __all__ = ["TfliteSource"]
 class TfliteSource(Source):
     """Graph and operators of a TFLite file; its reference is LiteRT's interpreter with its reference kernels.
 
-    ``path``: of the file. Raises ``ModelError`` for a file that holds no network that can be run.
+    Parameters
+    ----------
+    path : Path
+    shapes : dict of str to tuple of int, optional
+        Shapes of inputs by name, in place of those of the file. The reference interpreter says which shapes follow from them.
+
+    Raises ``ModelError`` for a file that holds no network that can be run, ``UsageError`` for shapes that it cannot have.
     """
 
     reference_name = "LiteRT's reference kernels"
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, shapes: Mapping[str, int | tuple[int, ...]] | None = None) -> None:
         graphs = read_tflite(path)
         self.path, self.graph = path, graphs[0]
+        self._interpreter: Any = None
+        self._reshaped = tuple(shapes or ())        # inputs that have not the shape of the file
+        if shapes:
+            if len(graphs) > 1:
+                raise UsageError(f"shapes must be none for a TFLite file with {len(graphs)} subgraphs, not those of {', '.join(shapes)}")
+            self.graph = self._with_shapes(shapes)
+            graphs = (self.graph,)
         self._host = HostOperators(graphs)
         self._host.check(str(path))
-        self._interpreter: Any = None
 
     def lowered(self, node: Node) -> DeviceOperation:
         return lowered(self.graph, node)
@@ -50,13 +64,9 @@ class TfliteSource(Source):
             self._interpreter.reset_all_variables()
 
     def reference(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        litert = needed("ai_edge_litert.interpreter", "the reference interpreter", "test")
         try:
             if self._interpreter is None:
-                self._interpreter = litert.Interpreter(
-                    str(self.path), experimental_op_resolver_type=litert.OpResolverType.BUILTIN_REF,
-                    experimental_preserve_all_tensors=True)
-                self._interpreter.allocate_tensors()
+                self._interpreter = self._opened()
             for name, array in inputs.items():
                 self._interpreter.set_tensor(self.graph.tensors[name].number, array)
             self._interpreter.invoke()
@@ -68,3 +78,32 @@ class TfliteSource(Source):
     def _value(self, tensor: Tensor) -> np.ndarray:
         return self._interpreter.get_tensor(tensor.number)
 
+    def _opened(self) -> Any:
+        """The interpreter, with inputs of the shapes of the graph."""
+        litert = needed("ai_edge_litert.interpreter", "the reference interpreter", "test")
+        interpreter = litert.Interpreter(str(self.path), experimental_op_resolver_type=litert.OpResolverType.BUILTIN_REF,
+                                         experimental_preserve_all_tensors=True)
+        for name in self._reshaped:
+            interpreter.resize_tensor_input(self.graph.tensors[name].number, self.graph.tensors[name].shape)
+        interpreter.allocate_tensors()
+        return interpreter
+
+    def _with_shapes(self, shapes: Mapping[str, int | tuple[int, ...]]) -> Graph:
+        """The graph with other shapes of inputs, and those that follow from them."""
+        graph = self.graph
+        tensors = dict(graph.tensors)
+        for name, shape in shapes.items():
+            if name not in graph.inputs:
+                raise UsageError(f"shapes must be of the inputs {', '.join(graph.inputs)}, not of {name!r}")
+            shape, dimensions = (shape,) if isinstance(shape, int) else tuple(shape), len(tensors[name].shape)
+            if len(shape) != dimensions:
+                raise UsageError(f"shape of input {name} must have {dimensions} dimensions, not {len(shape)}")
+            tensors[name] = replace(tensors[name], shape=shape)
+        self.graph = replace(graph, tensors=tensors)
+        try:
+            details = {detail["index"]: detail["shape"] for detail in self._opened().get_tensor_details()}
+        except (ValueError, RuntimeError) as error:
+            given = ", ".join(f"{name}: {shape}" for name, shape in shapes.items())
+            raise UsageError(f"shapes must be such that {self.path} can run, not {given}: {error}") from None
+        return replace(graph, tensors={name: replace(tensor, shape=tuple(map(int, details.get(tensor.number, tensor.shape))))
+                                       for name, tensor in tensors.items()})
