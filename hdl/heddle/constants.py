@@ -15,7 +15,7 @@ __all__ = [
     "ROW_BYTES",
     "SEGMENTS",
     "STORE_GROUPS",
-    "TOKEN_GRANULES",
+    "REGISTER_GROUPS",
     "UNIFORM_PREDICATES",
     "UNIFORM_REGISTERS",
 ]
@@ -33,7 +33,7 @@ SEGMENTS = 16
 BARRIERS = 16
 MOST_EXPECTED = (1 << 31) - 1       # bytes that a barrier may expect up to its wait
 STORE_GROUPS = 8
-TOKEN_GRANULES = 16
+REGISTER_GROUPS = 16
 MAX_BURST_BYTES = 512
 LINE_BYTES = 128
 MAX_COMPILED_OFFSETS = 4096     # entries of the compiled-offset memory

@@ -286,7 +286,7 @@ class Core(Component):
             barriers.clear.eq(start),
             self.run.ended.eq(front.ended), self.run.pc.eq(front.pc),
             self.run.idle.eq(~Cat(front.active, thread.busy, thread.writes_pending, matrix.busy, copying,
-                                  *(busy for _, busy in units.engines)).any() & front.tokens_empty),
+                                  *(busy for _, busy in units.engines)).any() & front.scoreboard_empty),
         ]
 
     def _observe(self, m, units):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from heddle.errors import HeddleError
 
+from .carry_constants import fold_carry_constants
 from .multiplier_registers import pack_multiplier_registers
 from .sites import assign_sites
 
@@ -28,7 +29,8 @@ class NextpnrError(HeddleError, RuntimeError):
 def place_and_route(netlist, *, seed=1, clock_mhz=80, sites=(), time_limit_s=3600):
     """Place and route a netlist of Yosys whose top module is called ``top``.
 
-    The netlist is changed: registers around multipliers move into the multipliers, and ``sites`` become attributes.
+    The netlist is changed: registers around multipliers move into the multipliers, zeros at adders into their tables, and ``sites``
+    become attributes.
 
     Parameters
     ----------
@@ -55,6 +57,7 @@ def place_and_route(netlist, *, seed=1, clock_mhz=80, sites=(), time_limit_s=360
         When nextpnr fails or does not place in time.
     """
     pack_multiplier_registers(netlist)
+    fold_carry_constants(netlist)
     assign_sites(netlist["modules"]["top"]["cells"], sites)
     with tempfile.TemporaryDirectory(prefix="heddle-route-") as folder:
         folder = Path(folder)

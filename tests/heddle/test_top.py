@@ -31,6 +31,6 @@ def test_icarus_long(seed):
     run("icarus", seed)
 
 
-@pytest.mark.nightly
+@pytest.mark.soak
 def test_every_engine(seed):
     run("verilator", seed, cfg=TINY, fewer=3)

@@ -1,6 +1,9 @@
 """FPGA flow: registers of multipliers, sites as constraints, placing and routing."""
 
+import copy
+import itertools
 import json
+import random
 
 import pytest
 from amaranth.hdl import Cat, Module, Signal
@@ -9,6 +12,7 @@ from amaranth.lib.wiring import Component, In, Out
 from heddle import ConfigError, load_config
 from heddle.emit import emit_rtlil
 from heddle.yosys import run_yosys
+from heddle_fpga.carry_constants import fold_carry_constants
 from heddle_fpga.multiplier_registers import pack_multiplier_registers
 from heddle_fpga.place_and_route import NextpnrError, place_and_route
 from heddle_fpga.sites import Placement, assign_sites, load_sites, sites_of
@@ -100,6 +104,43 @@ def test_product_that_is_read_at_once_stays_in_place():
     assert [pins[f"A{index}"][0] for index in range(18)] == [*netlist.operands["A"], *netlist.operands["A"][-1:] * 9]
 
 
+# -- constants at adders --------------------------------------------------------------------
+
+
+def adder(tables, zeros):
+    """A netlist with one CCU2C; ``zeros`` are the inputs that are tied to zero."""
+    inputs = [letter + half for half in "01" for letter in "ABCD"]
+    return {"modules": {"top": {"cells": {"adder": {
+        "type": "CCU2C", "parameters": {f"INIT{half}": f"{table:016b}" for half, table in enumerate(tables)},
+        "connections": {pin: ["0"] if pin in zeros else [number + 2] for number, pin in enumerate(inputs)},
+        "port_directions": dict.fromkeys(inputs, "input")}}}}}
+
+
+def halves(cell, values, missing):
+    """(sum before the carry, generated carry) of each half, as the cell library defines them; inputs that are open read ``missing``."""
+    for half in "01":
+        table = int(cell["parameters"][f"INIT{half}"], 2)
+        a, b, c, d = (values.get(letter + half, 0) if letter + half in cell["connections"] else missing for letter in "ABCD")
+        yield table >> (a + 2 * b + 4 * c + 8 * d) & 1, table >> (a + 2 * b) & 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_zeros_at_adders_move_into_their_tables(seed):
+    """Whatever an open input reads, sum and generated carry of both halves are as before."""
+    rng = random.Random(seed)
+    pins = [letter + half for half in "01" for letter in "ABCD"]
+    zeros = set(rng.sample(pins, rng.randrange(9)))
+    netlist = adder([rng.randrange(1 << 16) for _ in range(2)], zeros)
+    cell = netlist["modules"]["top"]["cells"]["adder"]
+    before = copy.deepcopy(cell)
+    assert fold_carry_constants(netlist) == len(zeros)
+    assert set(cell["connections"]) == set(cell["port_directions"]) == set(pins) - zeros
+    for bits in itertools.product((0, 1), repeat=len(pins) - len(zeros)):
+        values = dict(zip(sorted(set(pins) - zeros), bits, strict=True))
+        for missing in (0, 1):
+            assert list(halves(cell, values, missing)) == list(halves(before, values, missing))
+
+
 # -- sites ----------------------------------------------------------------------------------
 
 SITES = sites_of(load_config("small"), "heddle")
@@ -184,6 +225,8 @@ def test_a_design_is_placed_and_routed(netlist):
     assert row["fmax_mhz"] > 50 and row["placed_mhz"] > 50 and row["critical_path"] and all(" ns " in step for step in row["critical_path"])
     cell = design["modules"]["top"]["cells"][name]
     assert cell["attributes"]["BEL"] == "X4/Y34/MULT18_0" and cell["parameters"]["REG_INPUTA_CLK"] == "CLK0"
+    adders = [cell["connections"] for cell in design["modules"]["top"]["cells"].values() if cell["type"] == "CCU2C"]
+    assert adders and not [pin for pins in adders for pin, bits in pins.items() if pin[1:] in "01" and bits == ["0"]]
 
 
 def test_a_site_that_does_not_exist_is_refused(netlist):

@@ -24,7 +24,7 @@ CASES = {
     "queue": (lambda: make_unit(9), "stream", {"parameters": {"depth": 9}}),
     "round_robin": (lambda: round_robin.make_unit(**PACKETS["parameters"]), "round_robin", PACKETS),
     "adder_tree": (lambda: AdderTree(8, 3), "adder_tree", TREE),
-    "scoreboard": (lambda: Scoreboard(TINY), "scoreboard", {"cfg": TINY, "test_filter": "every_granule|full_groups"}),
+    "scoreboard": (lambda: Scoreboard(TINY), "scoreboard", {"cfg": TINY, "test_filter": "every_group|full_groups"}),
     "arbiter": (lambda: GlobalArbiter(TINY), "arbiter", {"cfg": TINY}),
     "axi_master": (lambda: AxiMaster(TINY), "axi_master", {"cfg": TINY, "test_filter": "random_traffic|errors"}),
     "barriers": (lambda: Barriers(TINY), "barriers", {"cfg": TINY}),

@@ -4,7 +4,7 @@ from amaranth import *
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
-from ..constants import FIRST_FACTOR_REGISTER, TOKEN_GRANULES
+from ..constants import FIRST_FACTOR_REGISTER, REGISTER_GROUPS
 from ..interfaces.front_end import segment_layout
 from ..interfaces.layouts import PC_BITS
 from ..isa.encoding import AluFunction, Opcode, OperandSource, OutputUse, Special, instruction_layout
@@ -15,7 +15,7 @@ from ..thread.alu import AluDecode, alu_control_layout
 from .instruction_checks import FailedField
 from .opcode_class import WAITS, one_of, opcode_class
 from .operand_read import MASK_BEAT, operand_layout
-from .scoreboard import token_layout
+from .scoreboard import register_groups_layout
 
 __all__ = ["Decode", "decoded_layout"]
 
@@ -49,7 +49,7 @@ def decoded_layout(cfg):
     ``offsets`` are the members 3 and 4 of the coordinates, and 1 and 2 of the offsets. ``waits``: ``wait``, ``barrier.wait``,
     ``commit_group`` or ``wait_group``. ``bad_mask``: ``mask`` is empty or names a core that does not exist.
     """
-    return data.StructLayout(_DECODED | {"segment": segment_layout(cfg), "token": token_layout(cfg)} | ({
+    return data.StructLayout(_DECODED | {"segment": segment_layout(cfg), "uses": register_groups_layout(cfg)} | ({
         "for_tensor": 1,
         "invalidates": 1,
         "coordinates": data.ArrayLayout(32, 2),     # uniform registers b + 3, b + 4
@@ -61,9 +61,9 @@ def decoded_layout(cfg):
     } if cfg.multicast else {}))
 
 
-def _granules(first, last):
+def _groups(first, last):
     """Mask of the register groups ``first`` to ``last``."""
-    return Cat((first <= index) & (index <= last) for index in range(TOKEN_GRANULES))
+    return Cat((first <= index) & (index <= last) for index in range(REGISTER_GROUPS))
 
 
 class Decode(Component):
@@ -118,7 +118,7 @@ class Decode(Component):
             load.eq(self.i.ready & (read.beat == 0)),
         ]
         # Outside the condition below, which is only for the enable of the registers.
-        token = self._token(m, word)
+        uses = self._register_groups(m, word)
         control, a_value, b_value = self._operands(m, read, kind)
         code, field = self._error(m, read)
         program_end = Signal.like(self.program_end)
@@ -138,7 +138,7 @@ class Decode(Component):
                 decoded.word.eq(word),
                 decoded.rows.eq(1),
                 decoded.segment.eq(read.segment),
-                decoded.token.eq(token),
+                decoded.uses.eq(uses),
                 decoded.code.eq(code), decoded.field.eq(field),
                 decoded.control.eq(control), decoded.a_value.eq(a_value), decoded.b_value.eq(b_value),
             ]
@@ -233,12 +233,12 @@ class Decode(Component):
             m.d.comb += [code.eq(ErrorCode.BARRIER_UNDERRUN), field.eq(FailedField.a)]
         return code, field
 
-    def _token(self, m, word):
+    def _register_groups(self, m, word):
         """Register groups that the instruction uses.
 
         A factor register that a thread operation only reads is left out, because ``mm`` never writes factor registers.
         """
-        token = Signal(token_layout(self.cfg))
+        uses = Signal(register_groups_layout(self.cfg))
         matrix, store = word.opcode == Opcode.MATRIX, word.opcode == Opcode.STORE
         computes = (word.opcode == Opcode.THREAD_ALU) | (word.opcode == Opcode.THREAD_COMPARE)
         gathers = (word.opcode == Opcode.GATHER) if self.cfg.gather_offsets else Const(0)
@@ -251,30 +251,30 @@ class Decode(Component):
         reads_a = (computes & ~moves) | loads | store
         reads_b = computes & (word.b_source == OperandSource.REGISTER)
 
-        product = Const(0, TOKEN_GRANULES)
+        product = Const(0, REGISTER_GROUPS)
         for used, field in ((writes, word.dst), (reads_a, word.a), (reads_b, word.b), (store, word.c)):
-            granule = field[4:8]
-            product = product | Mux(used & (field < FIRST_FACTOR_REGISTER), _granules(granule, granule), 0)
+            group = field[4:8]
+            product = product | Mux(used & (field < FIRST_FACTOR_REGISTER), _groups(group, group), 0)
         steps = Signal(range(self.cfg.threads))         # product registers of a row of C in one PE, minus one
         with m.Switch(word.modifiers.matrix.ka):
             for ka in range(1, 5):
                 with m.Case(ka - 1):
                     m.d.comb += steps.eq(-(-self.cfg.threads // ka) - 1)
         columns = word.dst[:8] + steps
-        last = Mux(columns[8], TOKEN_GRANULES - 1, columns[4:8])
+        last = Mux(columns[8], REGISTER_GROUPS - 1, columns[4:8])
         fills = (word.opcode == Opcode.OFFSETS) if self.cfg.compiled_offsets else Const(0)
         # With ``gather_offsets`` the bit of the compiled-offset memory lies above the register groups.
-        m.d.comb += token.product.eq(Cat(Mux(matrix, _granules(word.dst[4:8], last), product), gathers | fills))
+        m.d.comb += uses.product.eq(Cat(Mux(matrix, _groups(word.dst[4:8], last), product), gathers | fills))
 
         part_bits = self.cfg.numbers_per_word.bit_length() - 1
         drop = self.cfg.factor_address_bits + part_bits - 4
 
-        def granule_of(field):
+        def group_of(field):
             return (field - FIRST_FACTOR_REGISTER)[drop:drop + 4]
 
         last_word = (word.c - FIRST_FACTOR_REGISTER)[part_bits:] + word.modifiers.matrix.k_length
-        slices = _granules(granule_of(word.c), last_word[drop - part_bits:][:4])
-        offset = _granules(granule_of(word.a), granule_of(word.a))
-        target = Mux(writes & (word.dst >= FIRST_FACTOR_REGISTER), _granules(granule_of(word.dst), granule_of(word.dst)), 0)
-        m.d.comb += token.factor.eq(Mux(matrix | fills, Mux(matrix, slices, 0) | offset, target))
-        return token
+        slices = _groups(group_of(word.c), last_word[drop - part_bits:][:4])
+        offset = _groups(group_of(word.a), group_of(word.a))
+        target = Mux(writes & (word.dst >= FIRST_FACTOR_REGISTER), _groups(group_of(word.dst), group_of(word.dst)), 0)
+        m.d.comb += uses.factor.eq(Mux(matrix | fills, Mux(matrix, slices, 0) | offset, target))
+        return uses

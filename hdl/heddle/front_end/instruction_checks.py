@@ -183,8 +183,8 @@ class InstructionChecks(Component):
         fields = field.alu
         legal = Mux(fields.output == OutputUse.CHANNEL, fields.function == AluFunction.ADD, fields.function == AluFunction.SCALE)
         uses = [use for use in OutputUse if use not in (OutputUse.NONE, *[OutputUse.GROUPS] * (not self.cfg.packs_groups))]
-        known = Cat(fields.output == use for use in uses).any()
-        return (fields.output == OutputUse.NONE) | (legal & known & ~fields.vector if self.cfg.output_stage else 0)
+        listed = Cat(fields.output == use for use in uses).any()
+        return (fields.output == OutputUse.NONE) | (legal & listed & ~fields.vector if self.cfg.output_stage else 0)
 
     def _rule_uniform_function(self, field):
         return Cat(field.alu.function == function for function in UNIFORM_FUNCTIONS).any()
@@ -223,8 +223,8 @@ class InstructionChecks(Component):
 
     def _swizzle(self, mode):
         """Whether the configuration has a mode."""
-        known = (Swizzle.NONE, *swizzles(self.cfg))
-        return Const(1) if len(known) == len(Swizzle) else Cat(mode == known_mode for known_mode in known).any()
+        modes = (Swizzle.NONE, *swizzles(self.cfg))
+        return Const(1) if len(modes) == len(Swizzle) else Cat(mode == other for other in modes).any()
 
     def _rule_swizzle(self, field):
         fields = field.segment

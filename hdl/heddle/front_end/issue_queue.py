@@ -5,7 +5,7 @@ from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out, Signature
 from amaranth.utils import exact_log2
 
-from ..constants import FIRST_FACTOR_REGISTER, TOKEN_GRANULES
+from ..constants import FIRST_FACTOR_REGISTER, REGISTER_GROUPS
 from ..interfaces.control import EventPort
 from ..interfaces.front_end import ThreadMaskPort
 from ..interfaces.layouts import ThreadKind, matrix_operation_layout, thread_operation_layout
@@ -60,9 +60,9 @@ class IssueQueue(Component):
         Operations that are pending or in flight.
     matrix_hold : Out(1)
         From the next cycle on the matrix unit must not begin a step: an ``mm`` was dispatched before loads of its factors are done.
-    events : Out(EventPort(("token_stalls", "queue_stalls")))
-        ``token_stalls``: the pending operation has a hazard or no scoreboard entry. ``queue_stalls``: the operation has no hazard and its
-        unit does not take it.
+    events : Out(EventPort(("scoreboard_stalls", "queue_stalls")))
+        ``scoreboard_stalls``: the pending operation has a hazard or no scoreboard entry.
+        ``queue_stalls``: the operation has no hazard and its unit does not take it.
     waiting_thread : Out(1)
         The pending operation has a hazard, or waits for the thread unit.
 
@@ -88,12 +88,12 @@ class IssueQueue(Component):
             "o_matrix": Out(stream.Signature(matrix_operation_layout(cfg))),
             "masks": In(ThreadMaskPort(cfg.threads)),
             "thread_done": In(1), "matrix_done": In(1), "clear": In(1), "status": Out(IssueQueueStatus()),
-            "events": Out(EventPort(("token_stalls", "queue_stalls"))), "waiting_thread": Out(1),
+            "events": Out(EventPort(("scoreboard_stalls", "queue_stalls"))), "waiting_thread": Out(1),
         })
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.tokens = tokens = Scoreboard(self.cfg)
+        m.submodules.scoreboard = scoreboard = Scoreboard(self.cfg)
         instruction, word = self.i.payload, self.i.payload.word
         thread = Signal(thread_operation_layout(self.cfg), reset_less=True)
         matrix = Signal(matrix_operation_layout(self.cfg), reset_less=True)
@@ -101,29 +101,29 @@ class IssueQueue(Component):
         for_thread = Signal(reset_less=True)
         refused = Signal()
         m.d.comb += [
-            self.i.ready.eq(tokens.i.ready),
-            tokens.i.valid.eq(self.i.valid), tokens.i.payload.token.eq(instruction.token),
-            tokens.i.payload.for_matrix.eq(instruction.for_matrix),
-            tokens.i.payload.writes_predicate.eq((word.opcode == Opcode.THREAD_COMPARE) | (word.opcode == Opcode.LANE_MASK)),
-            tokens.thread_done.eq(self.thread_done), tokens.matrix_done.eq(self.matrix_done), tokens.clear.eq(self.clear),
-            self.status.thread_empty.eq(tokens.thread_empty), self.status.matrix_empty.eq(tokens.matrix_empty),
-            self.status.thread_left.eq(tokens.thread_left),
-            self.o_thread.payload.eq(thread), self.o_thread.valid.eq(tokens.free & for_thread),
-            self.o_matrix.payload.eq(matrix), self.o_matrix.valid.eq(tokens.free & for_matrix),
+            self.i.ready.eq(scoreboard.i.ready),
+            scoreboard.i.valid.eq(self.i.valid), scoreboard.i.payload.uses.eq(instruction.uses),
+            scoreboard.i.payload.for_matrix.eq(instruction.for_matrix),
+            scoreboard.i.payload.writes_predicate.eq((word.opcode == Opcode.THREAD_COMPARE) | (word.opcode == Opcode.LANE_MASK)),
+            scoreboard.thread_done.eq(self.thread_done), scoreboard.matrix_done.eq(self.matrix_done), scoreboard.clear.eq(self.clear),
+            self.status.thread_empty.eq(scoreboard.thread_empty), self.status.matrix_empty.eq(scoreboard.matrix_empty),
+            self.status.thread_left.eq(scoreboard.thread_left),
+            self.o_thread.payload.eq(thread), self.o_thread.valid.eq(scoreboard.free & for_thread),
+            self.o_matrix.payload.eq(matrix), self.o_matrix.valid.eq(scoreboard.free & for_matrix),
             self._columns(m, thread),
             self.o_matrix.payload.lanes.eq(self.masks.lanes),
             refused.eq(~Mux(for_matrix, self.o_matrix.ready, self.o_thread.ready)),
-            tokens.add.eq(tokens.free & ~refused),
-            self.status.waiting.eq(tokens.waiting),
-            self.events.token_stalls.eq(tokens.waiting & ~tokens.free),
-            self.events.queue_stalls.eq(tokens.free & refused),
-            self.waiting_thread.eq(self.events.token_stalls | (self.events.queue_stalls & for_thread)),
+            scoreboard.add.eq(scoreboard.free & ~refused),
+            self.status.waiting.eq(scoreboard.waiting),
+            self.events.scoreboard_stalls.eq(scoreboard.waiting & ~scoreboard.free),
+            self.events.queue_stalls.eq(scoreboard.free & refused),
+            self.waiting_thread.eq(self.events.scoreboard_stalls | (self.events.queue_stalls & for_thread)),
         ]
         # All register groups but that of the offsets of B.
-        shift = self._part_bits + self.cfg.factor_address_bits - exact_log2(TOKEN_GRANULES)
-        offset = (word.a - FIRST_FACTOR_REGISTER)[shift:][:exact_log2(TOKEN_GRANULES)]
-        m.d.comb += [tokens.i.payload.lanes_only.eq(~(1 << offset)), self.matrix_hold.eq(tokens.matrix_hold)]
-        m.d.sync += self.status.mm_awaits.eq(tokens.matrix_hold)
+        shift = self._part_bits + self.cfg.factor_address_bits - exact_log2(REGISTER_GROUPS)
+        offset = (word.a - FIRST_FACTOR_REGISTER)[shift:][:exact_log2(REGISTER_GROUPS)]
+        m.d.comb += [scoreboard.i.payload.lanes_only.eq(~(1 << offset)), self.matrix_hold.eq(scoreboard.matrix_hold)]
+        m.d.sync += self.status.mm_awaits.eq(scoreboard.matrix_hold)
         with m.If(self.i.valid & self.i.ready):
             m.d.sync += [for_thread.eq(instruction.for_thread), for_matrix.eq(instruction.for_matrix)]
             self._thread(m, thread, instruction, word)

@@ -95,22 +95,22 @@ class OperandRead(Component):
         beat = Signal.like(self.o.payload.beat)
         word, payload = self.i.payload.word, self.o.payload
         kind = opcode_class(self.cfg, word)
-        first, known = beat == 0, self._known(m, word, kind)
+        first, valid = beat == 0, self._values_valid(m, word, kind)
         m.d.comb += [
             checks.word.eq(word), checks.segment_space.eq(self.segment.value.space),
             self.segment.index.eq(word.b),
             payload.fetched.eq(self.i.payload), payload.beat.eq(beat),
             payload.a.eq(self.a.value), payload.b.eq(self.b.value), payload.segment.eq(self.segment.value),
             payload.code.eq(checks.code), payload.field.eq(checks.field),
-            self.o.valid.eq(self.i.valid & (~first | known)),
-            self.i.ready.eq(self.o.ready & payload.last & (~first | known)),
+            self.o.valid.eq(self.i.valid & (~first | valid)),
+            self.i.ready.eq(self.o.ready & payload.last & (~first | valid)),
         ]
         if self.cfg.tensors:
             m.d.comb += [self.c.index.eq(word.dst), payload.c.eq(self.c.value)]
         self._beats(m, beat, word, kind)
         return m
 
-    def _known(self, m, word, kind):
+    def _values_valid(self, m, word, kind):
         """Whether the first beat may pass: what it reads is written, and is not being written in this cycle."""
         in_flight, stale = Signal(), Signal()       # ``in_flight``: a writer has passed and has not retired; there is one at most
         written = self.written.register

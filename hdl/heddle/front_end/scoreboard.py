@@ -4,27 +4,27 @@ from amaranth import *
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
-from ..constants import TOKEN_GRANULES
+from ..constants import REGISTER_GROUPS
 from ..lib.onehot import any_of
 from ..parameters.front_end import FrontEndParameters
 
-__all__ = ["THREAD_LEFT_BITS", "Scoreboard", "hazard_layout", "token_layout"]
+__all__ = ["THREAD_LEFT_BITS", "Scoreboard", "hazard_layout", "register_groups_layout"]
 
 THREAD_LEFT_BITS = 5            # counts the largest ``thread_queue`` (16), two operations in the thread unit and the pending one
 
 
-def token_layout(cfg):
+def register_groups_layout(cfg):
     """Register groups that an operation reads or writes.
 
     ``product``: of 16 product registers each; with ``gather_offsets`` the highest bit is the compiled-offset memory of the threads.
     ``factor``: of factor_words / 16 factor words each.
     """
-    return data.StructLayout({"product": TOKEN_GRANULES + cfg.gather_offsets, "factor": TOKEN_GRANULES})
+    return data.StructLayout({"product": REGISTER_GROUPS + cfg.gather_offsets, "factor": REGISTER_GROUPS})
 
 
 def held_layout(cfg):
     """Register groups of all operations in flight of a unit. ``kept_factor``: of the operations that do not complete in this cycle."""
-    return data.StructLayout(token_layout(cfg).members | {"kept_factor": TOKEN_GRANULES})
+    return data.StructLayout(register_groups_layout(cfg).members | {"kept_factor": REGISTER_GROUPS})
 
 
 def hazard_layout(cfg):
@@ -33,7 +33,7 @@ def hazard_layout(cfg):
     ``for_matrix``: its unit is the matrix unit, else the thread unit. ``writes_predicate``: it writes predicates or the lane mask.
     ``lanes_only``: factor register groups that an ``mm`` does not read before its first step.
     """
-    return data.StructLayout({"token": token_layout(cfg), "for_matrix": 1, "writes_predicate": 1, "lanes_only": TOKEN_GRANULES})
+    return data.StructLayout({"uses": register_groups_layout(cfg), "for_matrix": 1, "writes_predicate": 1, "lanes_only": REGISTER_GROUPS})
 
 
 class _InFlight(Component):
@@ -49,10 +49,10 @@ class _InFlight(Component):
     def __init__(self, cfg, depth, merge, count_bits=5):
         self.cfg = cfg = FrontEndParameters.of(cfg)
         self._depth, self._merge, self._count_bits = depth, merge, count_bits
-        token = token_layout(cfg)
+        uses = register_groups_layout(cfg)
         super().__init__({
             # The pending operation; ``valid``: it is added.
-            "i": In(stream.Signature(data.StructLayout({"token": token, "flag": 1}), always_ready=True)),
+            "i": In(stream.Signature(data.StructLayout({"uses": uses, "flag": 1}), always_ready=True)),
             "done": In(1), "clear": In(1),
             "held": Out(held_layout(cfg)),
             "flags": Out(1),                # an operation in flight was added with ``flag``
@@ -60,14 +60,14 @@ class _InFlight(Component):
             "tight": Out(1),                # fewer than two entries are free
             "empty": Out(1),
         } | ({
-            "product": Out(token["product"].width),     # of the youngest entry
+            "product": Out(uses["product"].width),     # of the youngest entry
             "same": In(1),                      # ``i`` has these product register groups
         } if merge else {}))
 
     def elaborate(self, platform):
         m = Module()
-        depth, token = self._depth, self.i.payload.token
-        group = data.StructLayout({"token": token_layout(self.cfg), "flag": 1, "count": self._count_bits})
+        depth, uses = self._depth, self.i.payload.uses
+        group = data.StructLayout({"uses": register_groups_layout(self.cfg), "flag": 1, "count": self._count_bits})
         groups = [Signal(group, name=f"group_{index}") for index in range(depth)]
         used = Cat(entry.count != 0 for entry in groups)
         oldest, youngest = Signal(depth, init=2), Signal(depth, init=1)
@@ -80,12 +80,12 @@ class _InFlight(Component):
             self.flags.eq(Cat(entry.flag for entry in groups).any()),
         ]
         for name in ("product", "factor"):
-            m.d.comb += self.held[name].eq(any_of(entry.token[name] for entry in groups))
+            m.d.comb += self.held[name].eq(any_of(entry.uses[name] for entry in groups))
         if self._merge:
             joinable = Signal()         # the youngest entry is used, and its count is not the largest
             m.d.comb += joins.eq(joinable & self.same)
             with m.If(self.i.valid):
-                m.d.sync += self.product.eq(token.product)
+                m.d.sync += self.product.eq(uses.product)
         with m.If(self.i.valid & ~joins):
             m.d.sync += youngest.eq(following)
 
@@ -96,12 +96,12 @@ class _InFlight(Component):
             m.d.comb += released[index].eq(shrinks & ~grows & (entry.count == 1))
             with m.If(opens | grows):
                 m.d.sync += [
-                    entry.token.product.eq(token.product),
-                    entry.token.factor.eq(token.factor | Mux(joins, entry.token.factor, 0)),
+                    entry.uses.product.eq(uses.product),
+                    entry.uses.factor.eq(uses.factor | Mux(joins, entry.uses.factor, 0)),
                     entry.flag.eq(self.i.payload.flag | (joins & entry.flag)),
                 ]
             with m.If(self.clear | released[index]):
-                m.d.sync += [entry.token.eq(0), entry.flag.eq(0)]
+                m.d.sync += [entry.uses.eq(0), entry.flag.eq(0)]
             # A free entry counts zero, so that allocating it is counting up.
             with m.If(self.clear):
                 m.d.sync += entry.count.eq(0)
@@ -115,7 +115,7 @@ class _InFlight(Component):
             count = any_of(Mux(youngest[index], entry.count, 0) for index, entry in enumerate(groups))
             stays = (count != 0) & Mux(shrinks, count != 1, count != last)
             m.d.sync += joinable.eq(Mux(self.i.valid, ~joins | shrinks | (count != last - 1), stays) & ~self.clear)
-        m.d.comb += self.held.kept_factor.eq(any_of(Mux(released[index], 0, entry.token.factor) for index, entry in enumerate(groups)))
+        m.d.comb += self.held.kept_factor.eq(any_of(Mux(released[index], 0, entry.uses.factor) for index, entry in enumerate(groups)))
         with m.If(released.any()):
             m.d.sync += oldest.eq(Cat(oldest[-1], oldest[:-1]))
         with m.If(self.clear):
@@ -186,13 +186,13 @@ class Scoreboard(Component):
         m.submodules.matrix = matrix = _InFlight(self.cfg, 4, merge=True)
         new = self.i.payload
         # Of the pending operation.
-        token = Signal(token_layout(self.cfg), reset_less=True)
+        uses = Signal(register_groups_layout(self.cfg), reset_less=True)
         for_matrix, writes_predicate = Signal(reset_less=True), Signal(reset_less=True)
         same = Signal(reset_less=True)      # its product register groups are those of the youngest operation of the matrix unit
         transfer = Signal()
         for unit, done, mine in ((thread, self.thread_done, ~for_matrix), (matrix, self.matrix_done, for_matrix)):
             m.d.comb += [
-                unit.i.payload.token.eq(token),
+                unit.i.payload.uses.eq(uses),
                 unit.i.payload.flag.eq(writes_predicate),
                 unit.i.valid.eq(self.add & mine),
                 unit.done.eq(done),
@@ -200,14 +200,14 @@ class Scoreboard(Component):
             ]
 
         # An operation that is added in the cycle of the transfer will be the youngest.
-        m.d.sync += same.eq(Mux(transfer, Mux(self.add & for_matrix, token.product, matrix.product) == new.token.product, same))
+        m.d.sync += same.eq(Mux(transfer, Mux(self.add & for_matrix, uses.product, matrix.product) == new.uses.product, same))
 
-        def refused(token, for_matrix, full, excepted):
+        def refused(uses, for_matrix, full, excepted):
             """Whether the operation has a hazard with the other unit, or its own is ``full``: (thread unit, matrix unit)."""
             thread_full, matrix_full = full
             held = [Mux(for_matrix, thread.held.product, matrix.held.product),
                     Mux(for_matrix, thread.held.factor & ~excepted, matrix.held.factor)]
-            meets = [(held[0] & token.product).any(), (held[1] & token.factor).any()]
+            meets = [(held[0] & uses.product).any(), (held[1] & uses.factor).any()]
             return Cat(*meets, Mux(for_matrix, thread.flags | matrix_full, thread_full)).any()
 
         m.d.comb += [
@@ -219,27 +219,27 @@ class Scoreboard(Component):
             m.d.sync += self.thread_left.eq(0)
         with m.Else():
             m.d.sync += self.thread_left.eq(self.thread_left + (transfer & ~new.for_matrix) - self.thread_done)
-        lanes_only = Signal(TOKEN_GRANULES, reset_less=True)
+        lanes_only = Signal(REGISTER_GROUPS, reset_less=True)
         excepted = Mux(matrix.empty, lanes_only, 0)
         excepted_now = Mux(matrix.empty & ~(self.waiting & for_matrix), new.lanes_only, 0)
         # Groups of an ``mm`` that was dispatched before loads to them; newer loads wait for it.
-        awaited, remaining = Signal(TOKEN_GRANULES), Signal(TOKEN_GRANULES)
+        awaited, remaining = Signal(REGISTER_GROUPS), Signal(REGISTER_GROUPS)
         m.d.comb += [
-            remaining.eq((awaited | Mux(self.add & for_matrix, token.factor, 0)) & thread.held.kept_factor),
+            remaining.eq((awaited | Mux(self.add & for_matrix, uses.factor, 0)) & thread.held.kept_factor),
             self.matrix_hold.eq(remaining.any()),
         ]
         m.d.sync += awaited.eq(Mux(self.clear, 0, remaining))
         with m.If(transfer):
             m.d.sync += [
-                token.eq(new.token), for_matrix.eq(new.for_matrix), writes_predicate.eq(new.writes_predicate),
+                uses.eq(new.uses), for_matrix.eq(new.for_matrix), writes_predicate.eq(new.writes_predicate),
                 lanes_only.eq(new.lanes_only),
             ]
         with m.If(self.i.ready):
             follows_other = self.waiting & (new.for_matrix ^ for_matrix)
-            refused_now = refused(new.token, new.for_matrix, (thread.tight, matrix.tight), excepted_now)
+            refused_now = refused(new.uses, new.for_matrix, (thread.tight, matrix.tight), excepted_now)
             m.d.sync += [self.waiting.eq(self.i.valid), self.free.eq(self.i.valid & ~follows_other & ~refused_now)]
         with m.Else():
-            m.d.sync += self.free.eq(~refused(token, for_matrix, (thread.full, matrix.full), excepted))
+            m.d.sync += self.free.eq(~refused(uses, for_matrix, (thread.full, matrix.full), excepted))
         with m.If(self.clear):
             m.d.sync += [self.waiting.eq(0), self.free.eq(0)]
         return m

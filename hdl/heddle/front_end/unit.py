@@ -38,7 +38,7 @@ class FrontEndTiming(NamedTuple):
     instruction: int        # from an instruction at issue to the next one
     writer: int             # the same from one that writes a uniform register or a segment
     dependent: int          # the same to one that reads the uniform register
-    barrier_wait: int       # from a ``barrier.wait`` to the next instruction, when ``barriers.known`` follows ``asks`` at once
+    barrier_wait: int       # from a ``barrier.wait`` to the next instruction, when ``barriers.answered`` follows ``asks`` at once
 
 
 class FrontEnd(Component):
@@ -75,7 +75,7 @@ class FrontEnd(Component):
         Copies of tensors for the TMAU; only with ``tensors``.
     o_error : Out(ErrorStream())
         Errors of the program, at most one a run.
-    tokens_empty : Out(1)
+    scoreboard_empty : Out(1)
         No thread or matrix operation is pending or in flight.
     events : Out(EventPort(ISSUE_EVENTS))
         A legal instruction leaves issue; the pending operation has a hazard or no scoreboard entry; the pending operation or the copy
@@ -105,7 +105,7 @@ class FrontEnd(Component):
         super().__init__({
             "i_program": In(stream.Signature(program_write_layout(cfg), always_ready=True)),
             "program": In(ProgramPort(cfg)), "core": In(cfg.core_bits), "i_uniform": In(UniformStream()),
-            "masks": In(ThreadMaskPort(cfg.threads)), "matrix_hold": Out(1), "tokens_empty": Out(1),
+            "masks": In(ThreadMaskPort(cfg.threads)), "matrix_hold": Out(1), "scoreboard_empty": Out(1),
             "o_thread": Out(stream.Signature(thread_operation_layout(cfg))),
             "o_matrix": Out(stream.Signature(matrix_operation_layout(cfg))), "events": Out(EventPort(ISSUE_EVENTS)),
             "waiting": Out(WaitPort()),
@@ -156,9 +156,9 @@ class FrontEnd(Component):
         connect_members(m, flipped(self), queue, _OF_QUEUE)
         m.d.comb += [
             queue.thread_done.eq(self.units.thread_done), queue.matrix_done.eq(self.units.matrix_done), queue.clear.eq(self.start),
-            self.tokens_empty.eq(queue.status.thread_empty & queue.status.matrix_empty),
+            self.scoreboard_empty.eq(queue.status.thread_empty & queue.status.matrix_empty),
             self.events.instructions.eq(issue.events.instructions), self.events.barrier_stalls.eq(issue.events.barrier_stalls),
-            self.events.token_stalls.eq(queue.events.token_stalls),
+            self.events.scoreboard_stalls.eq(queue.events.scoreboard_stalls),
             self.events.queue_stalls.eq(issue.events.queue_stalls | queue.events.queue_stalls),
             self.waiting.copy.eq(issue.waiting.copy), self.waiting.thread.eq(issue.waiting.thread | queue.waiting_thread),
         ]

@@ -65,13 +65,13 @@ class WaitControl(Component):
         A ``barrier.wait`` waits.
 
     *Latency*: ``passes`` comes from a register and is high for one cycle: the condition holds in the cycle before. A wait therefore
-    stays two cycles at least, a ``barrier.wait`` two cycles and the latency of ``barriers.known``.
+    stays two cycles at least, a ``barrier.wait`` two cycles and the latency of ``barriers.answered``.
 
     *Reset*: nothing passes.
 
     *Errors*: BARRIER_EXPECT, BARRIER_OVERRUN, BARRIER_UNDERRUN, WAIT_TIMEOUT and those of the engine. A barrier cannot complete when
     no copy was in flight for 8 cycles, with ``multicast`` in no core. The operand of WAIT_TIMEOUT is the barrier, the mask of units,
-    or the number of groups. Cycles of a ``barrier.wait`` without ``barriers.known`` do not count for WAIT_TIMEOUT.
+    or the number of groups. Cycles of a ``barrier.wait`` without ``barriers.answered`` do not count for WAIT_TIMEOUT.
     """
 
     def __init__(self, cfg):
@@ -147,14 +147,14 @@ class WaitControl(Component):
         m.d.comb += [waits.eq(self.execute & (word.opcode == Opcode.BARRIER_WAIT) & ~self.passes),
                      quiet.quiet.eq(waits & ~self.units.copy_busy)]
         if self.cfg.multicast:          # a core whose barrier is complete goes on and may send again
-            m.d.comb += [self.settled.eq(quiet.reached & ~(waits & self.barriers.known & self.barriers.complete)),
+            m.d.comb += [self.settled.eq(quiet.reached & ~(waits & self.barriers.answered & self.barriers.complete)),
                          quiet.quiet.eq((waits | ~self.active) & ~self.units.copy_busy)]
             self._settled = self.settled & self.peers_settled
 
     def _barrier(self, m):
         never = Signal()                # the barrier cannot complete: an error when the instruction passes
         barriers = self.barriers
-        passes = ~self.guarded | (barriers.known & (barriers.complete | self._settled))
+        passes = ~self.guarded | (barriers.answered & (barriers.complete | self._settled))
         m.d.sync += [self.passes.eq(~self.passes & passes), never.eq(self.guarded & ~barriers.complete)]
         m.d.comb += [
             self.error.failed.eq(self.passes & never), barriers.passed.eq(self.passes & self.guarded & ~never),
@@ -169,7 +169,7 @@ class WaitControl(Component):
         """Raises WAIT_TIMEOUT after more than ``wait_timeout`` cycles of a wait."""
         m.submodules.wait_limit = limit = WaitLimit()
         is_barrier = word.opcode == Opcode.BARRIER_WAIT
-        waits = self.execute & self.instruction.waits & self.guarded & ~self.passes & (~is_barrier | self.barriers.known)
+        waits = self.execute & self.instruction.waits & self.guarded & ~self.passes & (~is_barrier | self.barriers.answered)
         m.d.comb += [limit.waits.eq(waits), limit.limit.eq(self.wait_timeout)]
         with m.If(limit.over):
             m.d.comb += [

@@ -122,7 +122,7 @@ def BarrierQueryPort():
         Barrier that the other members refer to.
     asks : Out(1)
         A ``barrier.wait`` waits for the answers. Low for a cycle between two instructions.
-    known : In(1)
+    answered : In(1)
         With ``asks``: the answers are about this ``index``. They contain what was expected, opened and passed before ``asks`` rose.
     passed : Out(1)
         A ``barrier.wait`` leaves without an error: the round of barrier ``index`` ends. Only while ``complete``.
@@ -135,7 +135,7 @@ def BarrierQueryPort():
         More than ``MOST_EXPECTED`` bytes were expected in this round.
     """
     return Signature({
-        "index": Out(range(BARRIERS)), "asks": Out(1), "known": In(1), "passed": Out(1),
+        "index": Out(range(BARRIERS)), "asks": Out(1), "answered": In(1), "passed": Out(1),
         "complete": In(1), "overrun": In(1), "excess": In(1),
     })
 
@@ -148,7 +148,7 @@ def BarrierPort():
         ``valid``: barrier ``barrier`` shall expect ``bytes`` more bytes.
     opened : Out(BarrierOpenPort())
         Copies that report to a barrier.
-    index, asks, known, passed, complete, overrun, excess
+    index, asks, answered, passed, complete, overrun, excess
         Those of ``BarrierQueryPort``.
     """
     return Signature({

@@ -11,7 +11,7 @@ BREAKDOWN = {
     "matrix": "a step of the matrix unit or of an engine entered the lanes",
     "matrix_wait": "one of them had work but no step could start (pipeline start, bank conflicts, hidden vectors on their way)",
     "copy_wait": "the program waited for copies (barrier.wait, wait.copy)",
-    "thread": "the program waited for thread instructions (tokens, a full queue, wait.thread)",
+    "thread": "the program waited for thread instructions (hazards of registers, a full queue, wait.thread)",
     "drain": "the program had ended and writes were still on their way",
     "control": "anything else: uniform instructions, branches, start",
 }
@@ -28,7 +28,7 @@ COUNTERS = {
     "register_stalls": "cycles the thread unit waited for registers that mm or another access used",
     "thread_bank_conflicts": "cycles in which a thread access to shared memory had to wait for a bank",
     "copy_bank_conflicts": "cycles in which a copy had to wait for a bank",
-    "token_stalls": "cycles an instruction waited for the token of its registers",
+    "scoreboard_stalls": "cycles an instruction waited for a hazard of its registers or an entry of the scoreboard",
     "queue_stalls": "cycles an instruction waited for a place in its unit's queue",
     "barrier_stalls": "cycles spent in barrier.wait",
     "read_requests": "AXI read bursts",
@@ -50,7 +50,7 @@ COUNTERS = {
     "sparse_waits": "cycles of its runs without a step and without such a write",
 }
 # Events that a unit tells by itself.
-ISSUE_EVENTS = ("instructions", "token_stalls", "queue_stalls", "barrier_stalls")
+ISSUE_EVENTS = ("instructions", "scoreboard_stalls", "queue_stalls", "barrier_stalls")
 MATRIX_EVENTS = ("matrix_steps", "matrix_blocks", "matrix_bank_conflicts", "matrix_bubbles")
 THREAD_EVENTS = ("register_stalls", "thread_bank_conflicts", "multiply_stalls", "thread_shared_cycles")
 TMAU_EVENTS = ("copy_bank_conflicts",)

@@ -161,14 +161,14 @@ class L2Port(Component):
 
         An announcement that was offered stays valid until accepted.
         """
-        announces, told, offered = Signal(), Signal(), Signal()
+        announces, announced, offered = Signal(), Signal(), Signal()
         plain = request.reduction == Reduction.NONE if self.cfg.reductions else 1
-        m.d.comb += announces.eq(offered | (allowed & plain & begins & ~told & ~self.client.write_data.valid))
+        m.d.comb += announces.eq(offered | (allowed & plain & begins & ~announced & ~self.client.write_data.valid))
         m.d.sync += offered.eq(announces & ~self.o_write.ready)
         with m.If(announces & self.o_write.ready):
-            m.d.sync += told.eq(1)
+            m.d.sync += announced.eq(1)
         with m.If(~announces & self.client.write_data.valid & self.client.write_data.ready):
-            m.d.sync += told.eq(0)
+            m.d.sync += announced.eq(0)
         return announces
 
     def _chosen(self, m, name, streams, bank, shape):

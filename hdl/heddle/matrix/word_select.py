@@ -80,7 +80,7 @@ class WordSelect(Component):
 
     def elaborate(self, platform):
         m = Module()
-        oldest, answer, picker = self.i.payload, self.answer, None
+        oldest, answer, transpose = self.i.payload, self.answer, None
         arrived = Signal(BANKS)
         complete = Signal()
         m.d.comb += [
@@ -100,26 +100,26 @@ class WordSelect(Component):
             takes = Mux(stage.by_byte, stage.step.step.replicate(self.cfg.positions), takes)
         if self.cfg.transpose:
             m.d.sync += stage.piece.last.eq(oldest.piece.last & complete)
-            m.submodules.picker = picker = self._picker(m, stage)
-            takes = Mux(picker.valid, ~0, Mux(stage.piece.used, 0, takes))
+            m.submodules.transpose = transpose = self._transpose_buffer(m, stage)
+            takes = Mux(transpose.valid, ~0, Mux(stage.piece.used, 0, takes))
             arrives = arrives & ~stage.piece.used
-            step = data.View(step_layout(self.cfg), Mux(picker.valid, picker.step.as_value(), stage.step.as_value()))
-            b_signed = Mux(picker.valid, picker.b_signed, b_signed)
+            step = data.View(step_layout(self.cfg), Mux(transpose.valid, transpose.step.as_value(), stage.step.as_value()))
+            b_signed = Mux(transpose.valid, transpose.b_signed, b_signed)
         m.submodules.broadcast = broadcast = BroadcastNetwork(self.cfg)
         take = Signal(self.cfg.positions)
         m.d.sync += take.eq(takes)
         m.d.comb += [
-            self.take.eq(take), self.arrival.eq(arrives), self.step.eq(self._step(m, step, stage, picker)),
+            self.take.eq(take), self.arrival.eq(arrives), self.step.eq(self._step(m, step, stage, transpose)),
             self.ending.eq((self.i.valid & oldest.step.last) | stage.step.last),
             self.pending.eq(self.i.valid & (oldest.step.step | Cat(slot.served for slot in oldest.slots).any())),
         ]
         if self.cfg.fetch_slots > 1:
             wide = Signal(exact_log2(self.cfg.fetch_slots), name="wide", reset_less=True)
-            m.d.sync += wide.eq(Mux(picker.valid, 0, stage.mask) if self.cfg.transpose else stage.mask)
+            m.d.sync += wide.eq(Mux(transpose.valid, 0, stage.mask) if self.cfg.transpose else stage.mask)
             m.d.comb += broadcast.wide.eq(wide)
-        values = list(self._values(m, arrived, picker))
+        values = list(self._values(m, arrived, transpose))
         if self.cfg.byte_entries:
-            of_bytes = stage.by_byte if picker is None else stage.by_byte & ~picker.valid
+            of_bytes = stage.by_byte if transpose is None else stage.by_byte & ~transpose.valid
             values[0] = Mux(of_bytes, self._bytes(m, stage, values), values[0])
         for slot, value in enumerate(values):
             elements = [self._element(step, b_signed, value, index) for index in range(self.cfg.dot)]
@@ -147,36 +147,36 @@ class WordSelect(Component):
             m.d.comb += word.word_select(slot, 8).eq(byte)
         return word
 
-    def _picker(self, m, stage):
+    def _transpose_buffer(self, m, stage):
         """The transpose buffer, to which pieces go."""
-        picker = TransposeBuffer(self.cfg)
-        connect(m, flipped(self.i_pick), picker.i)
+        transpose = TransposeBuffer(self.cfg)
+        connect(m, flipped(self.i_pick), transpose.i)
         m.d.comb += [
-            picker.piece.eq(stage.piece), picker.served.eq(Cat(stage.slots[slot].served for slot in range(self.cfg.piece_slots))),
-            picker.int16.eq(stage.step.int16), self.picking.eq(picker.busy), self.switched.eq(picker.switched),
+            transpose.piece.eq(stage.piece), transpose.served.eq(Cat(stage.slots[slot].served for slot in range(self.cfg.piece_slots))),
+            transpose.int16.eq(stage.step.int16), self.picking.eq(transpose.busy), self.switched.eq(transpose.switched),
         ]
-        return picker
+        return transpose
 
-    def _values(self, m, arrived, picker):
+    def _values(self, m, arrived, transpose):
         """Registers behind the banks; yields the word that each fetch slot selects."""
         oldest = self.i.payload
         banks = [Signal(8 * BANK_BYTES, name=f"bank_{bank}", reset_less=True) for bank in range(BANKS)]
         m.d.sync += [kept.eq(word) for kept, word in zip(banks, self.answer.payload.data, strict=True)]
         for slot in range(self.cfg.fetch_slots):
-            if picker is not None and slot < self.cfg.piece_slots:
-                yield self._select_line(m, slot, oldest.slots[slot], banks, picker)
+            if transpose is not None and slot < self.cfg.piece_slots:
+                yield self._select_line(m, slot, oldest.slots[slot], banks, transpose)
             elif self.cfg.fetch_slots == 1:
                 yield self._join(m, arrived, oldest.slots[slot].chunk, banks)
             else:
                 yield self._select(m, slot, oldest.slots[slot], banks)
 
-    def _step(self, m, step, stage, picker):
+    def _step(self, m, step, stage, transpose):
         """The step for the PEs: none for words of the compiled-offset memory."""
         if not self.cfg.compiled_offsets:
             return step
         sent = Signal(step_layout(self.cfg), name="sent")
         m.d.comb += sent.eq(step)
-        with m.If(stage.fill & (1 if picker is None else ~picker.valid)):
+        with m.If(stage.fill & (1 if transpose is None else ~transpose.valid)):
             m.d.comb += sent.step.eq(0)
         return sent
 
@@ -220,17 +220,17 @@ class WordSelect(Component):
         m.d.comb += value.eq(select_one_hot(controls, words))
         return value
 
-    def _select_line(self, m, slot, request, banks, picker):
+    def _select_line(self, m, slot, request, banks, transpose):
         """The same by the 16 bytes of a bank, which the transpose buffer needs. The word is the buffer's where it has one."""
         selected = [Signal(name=f"select_{slot}_{bank}", reset_less=True) for bank in range(BANKS)]
         m.d.sync += [select.eq(request.bank[bank]) for bank, select in enumerate(selected)]
         line, value = Signal(8 * BANK_BYTES, name=f"line_{slot}"), Signal(8 * self.cfg.dot, name=f"value_{slot}")
         chunk = Signal(exact_log2(BANK_BYTES // self.cfg.dot), name=f"chunk_{slot}", reset_less=True)
         m.d.sync += chunk.eq(request.chunk)
-        m.d.comb += [line.eq(select_one_hot(selected, banks)), picker.line[slot].eq(line),
+        m.d.comb += [line.eq(select_one_hot(selected, banks)), transpose.line[slot].eq(line),
                      value.eq(line.word_select(chunk, 8 * self.cfg.dot))]
         if slot == 0:
-            m.d.comb += value.eq(Mux(picker.valid, picker.word, line.word_select(chunk, 8 * self.cfg.dot)))
+            m.d.comb += value.eq(Mux(transpose.valid, transpose.word, line.word_select(chunk, 8 * self.cfg.dot)))
         return value
 
     def _register(self, m, slot, elements, word):

@@ -69,7 +69,7 @@ class Barriers(Component):
         Set all counters to zero.
 
     *Latency*: the answers of ``issue`` depend combinationally on its ``index`` and contain all updates of earlier cycles.
-    ``known`` is high.
+    ``answered`` is high.
 
     *Throughput*: every input once per cycle, also all together and on the same barrier.
 
@@ -121,7 +121,7 @@ class Barriers(Component):
         ]
         m.d.comb += [
             self.issue.complete.eq((pending == 0) & settled & ~found["excess"] & ~found["surplus"]),
-            self.issue.overrun.eq(pending[-1] | found["surplus"]), self.issue.excess.eq(found["excess"]), self.issue.known.eq(1),
+            self.issue.overrun.eq(pending[-1] | found["surplus"]), self.issue.excess.eq(found["excess"]), self.issue.answered.eq(1),
         ]
 
     def _total(self, m, name, addition, bits=COUNT_BITS):

@@ -97,14 +97,14 @@ class ColumnReader(Component):
         fresh = Signal(reset_less=True)
         place = Signal(bits, reset_less=True)
         column = Signal(column_layout(cfg))
-        finished, there, skipped, moves, read, accepted = (
-            Signal(name=name) for name in ("finished", "there", "skipped", "moves", "read", "accepted"))
+        finished, readable, skipped, moves, read, accepted = (
+            Signal(name=name) for name in ("finished", "readable", "skipped", "moves", "read", "accepted"))
         kept = Signal(data.StructLayout({"first": 1, "last": 1, "weight": weight.shape()}), reset_less=True)
-        self._written(m, ends, finished, there)
+        self._written(m, ends, finished, readable)
         m.d.comb += [
             skipped.eq(waiting & sweep.skip & ~(kept.first & sweep.begins) & ~column.elements.as_value().any()),
             moves.eq(waiting & ((skipped & ~kept.last) | self.o.ready)), self.ended.eq(moves & kept.last),
-            read.eq(reading & there & (~waiting | moves)),
+            read.eq(reading & readable & (~waiting | moves)),
             self.column.enable.eq(read), self.column.word.eq(element[bits:]),
             column.first.eq(kept.first), column.weight.eq(kept.weight),
             self.o.valid.eq(waiting & ~skipped), self.o.payload.eq(column),
@@ -144,8 +144,8 @@ class ColumnReader(Component):
             ]
         return m
 
-    def _written(self, m, ends, finished, there):
-        """Whether the job that writes the vector has written all elements (``finished``) or the first ``ends`` elements (``there``).
+    def _written(self, m, ends, finished, readable):
+        """Whether the job that writes the vector has written all elements (``finished``) or the first ``ends`` elements (``readable``).
         Only the oldest job of all contexts writes.
         """
         status, under_way = Signal(status_layout(self.cfg)), Signal(COUNT_BITS)
@@ -155,7 +155,7 @@ class ColumnReader(Component):
         ]
         m.d.comb += [
             finished.eq(~self.sweep.waits | (under_way == 1) | (under_way == 2)),
-            there.eq(finished | ((under_way == 0) & status.oldest & (self.written >= ends))),
+            readable.eq(finished | ((under_way == 0) & status.oldest & (self.written >= ends))),
         ]
 
     def _first_differences(self):

@@ -104,7 +104,7 @@ class Scheduler(Component):
         self._number = context_bits(self.cfg)
         self._kinds = [Signal(data.StructLayout({"wait": Wait, "limited": 1, "last": 1}), name=f"kind_{index}")
                        for index in range(contexts)]
-        self._known = [Signal(name=f"known_{index}") for index in range(contexts)]      # the record of its next pass is prefetched
+        self._fetched = [Signal(name=f"fetched_{index}") for index in range(contexts)]      # the record of its next pass is prefetched
         self._chosen, self._context = Signal(), Signal(self._number)
         self._choose(m)
         self._fetch(m, *self._advance(m))
@@ -112,24 +112,25 @@ class Scheduler(Component):
 
     def _choose(self, m):
         m.submodules.turns = turns = ContextArbiter(self.cfg.rnn_contexts)
-        for index, (kind, known, status) in enumerate(zip(self._kinds, self._known, self.status, strict=True)):
+        for index, (kind, fetched, status) in enumerate(zip(self._kinds, self._fetched, self.status, strict=True)):
             unfinished = (status.launched - status.finished)[:COUNT_BITS]
-            room, writes, waits, there = (Signal(name=f"{name}_{index}") for name in ("room", "writes", "waits", "there"))
+            room, writes, waits, present = (Signal(name=f"{name}_{index}") for name in ("room", "writes", "waits", "present"))
             m.d.comb += [
                 room.eq(~kind.limited | (unfinished < 2)), writes.eq(status.oldest & self.begun),
                 waits.eq(((kind.wait == Wait.LAST) & (unfinished == 1)) | ((kind.wait == Wait.BEFORE) & (unfinished == 2))),
             ]
             with m.Switch(kind.wait):
                 with m.Case(Wait.NONE):
-                    m.d.comb += there.eq(1)
+                    m.d.comb += present.eq(1)
                 with m.Case(Wait.INPUT):
-                    m.d.comb += there.eq((status.rows != 0) | ~self.has_input[index])
+                    m.d.comb += present.eq((status.rows != 0) | ~self.has_input[index])
                 with m.Case(Wait.LAST):
-                    m.d.comb += there.eq((unfinished == 0) | ((unfinished == 1) & writes))
+                    m.d.comb += present.eq((unfinished == 0) | ((unfinished == 1) & writes))
                 with m.Case(Wait.BEFORE):
-                    m.d.comb += there.eq((unfinished <= 1) | writes)
+                    m.d.comb += present.eq((unfinished <= 1) | writes)
             m.d.comb += [
-                turns.ready[index].eq(known & room & there), turns.waits[index].eq(known & room & waits), turns.ends[index].eq(kind.last),
+                turns.ready[index].eq(fetched & room & present), turns.waits[index].eq(fetched & room & waits),
+                turns.ends[index].eq(kind.last),
                 turns.expected[index].eq(status.oldest),
             ]
         m.d.comb += [
@@ -139,7 +140,7 @@ class Scheduler(Component):
         m.d.sync += self._chosen.eq(turns.valid & turns.take & ~self.clear)
         for index, bit in enumerate(turns.choice):
             with m.If(bit & turns.take):
-                m.d.sync += [self._context.eq(index), self._known[index].eq(0)]
+                m.d.sync += [self._context.eq(index), self._fetched[index].eq(0)]
 
     def _advance(self, m):
         """Converts the record of the granted pass to absolute positions and advances the state of its task."""
@@ -216,20 +217,20 @@ class Scheduler(Component):
 
     def _fetch(self, m, next_sweep, fetch, fetch_context):
         """Prefetches the record of a context whose state was written in the previous cycle."""
-        came, came_context, sweep = Signal(), Signal(self._number), self.sweeps.record
+        arrived, arrived_context, sweep = Signal(), Signal(self._number), self.sweeps.record
         m.d.comb += [
             self.sweeps.address.eq(next_sweep),
-            self._head_write.addr.eq(came_context), self._head_write.data.eq(sweep), self._head_write.en.eq(came),
+            self._head_write.addr.eq(arrived_context), self._head_write.data.eq(sweep), self._head_write.en.eq(arrived),
         ]
-        m.d.sync += [came.eq(fetch & ~self.clear), came_context.eq(fetch_context)]
-        for index, (kind, known) in enumerate(zip(self._kinds, self._known, strict=True)):
-            with m.If(came & (came_context == index)):
+        m.d.sync += [arrived.eq(fetch & ~self.clear), arrived_context.eq(fetch_context)]
+        for index, (kind, fetched) in enumerate(zip(self._kinds, self._fetched, strict=True)):
+            with m.If(arrived & (arrived_context == index)):
                 m.d.sync += [
-                    known.eq(1), kind.wait.eq(sweep.wait), kind.last.eq(sweep.last),
+                    fetched.eq(1), kind.wait.eq(sweep.wait), kind.last.eq(sweep.last),
                     kind.limited.eq((sweep.start != Start.CONTINUE) | sweep.launch),
                 ]
             with m.If(self.clear):
-                m.d.sync += known.eq(0)
+                m.d.sync += fetched.eq(0)
 
     def _end(self, m, start, spent, launched):
         """A context is free when its last pass was granted and its jobs are finished; without a job in that pass, when the column

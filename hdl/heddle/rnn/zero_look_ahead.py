@@ -59,20 +59,20 @@ class ZeroLookAhead(Component):
         cfg = self.cfg
         groups = [cfg.dot >> cat for cat in range(3)]
         zeros, behind = Signal(cfg.vector_lanes, reset_less=True), Signal(_AHEAD)
-        read_whole, same, known = Signal(), Signal(), Signal()      # the word read last: it was final; has the next column
+        read_whole, same, valid = Signal(), Signal(), Signal()      # the word read last: it was final; has the next column
         m.d.sync += zeros.eq(Array(self._columns(group) for group in groups)[self.cat])
         column = Array(self.place[exact_log2(group):] for group in groups)[self.cat]
         m.d.comb += [
-            behind.eq(Mux(known, zeros >> 1 >> column, 0)),
+            behind.eq(Mux(valid, zeros >> 1 >> column, 0)),
             self.shift.eq(Mux(behind.all() & self.left[2:].any(), 2, behind[0] & self.left[1:].any())),
         ]
         after = Signal(len(self.place) + 1)                         # place of the following read; the top bit says: in the next word
         m.d.comb += [self.stride.eq((Const(cfg.dot) >> self.cat) << self.shift), after.eq(self.place + self.stride)]
         with m.If(self.read):
             m.d.sync += [read_whole.eq(self.final), same.eq(~after[-1])]
-        m.d.sync += known.eq(self.enable & read_whole & same & ~(self.read & after[-1]))
+        m.d.sync += valid.eq(self.enable & read_whole & same & ~(self.read & after[-1]))
         with m.If(self.begin):
-            m.d.sync += [same.eq(0), known.eq(0)]
+            m.d.sync += [same.eq(0), valid.eq(0)]
         return m
 
     def _columns(self, group):

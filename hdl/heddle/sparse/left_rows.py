@@ -62,7 +62,7 @@ class LeftRows(Component):
         m.submodules.rows = rows = Queue(left_row_layout, self.depth, registered=False)
         panel, load, row = self.panel, self.load, rows.o.payload
         own, others = Signal(), Signal()                            # a load of a row, of the panel is in progress
-        used, there = Signal(range(HALVES + 1)), Signal(range(HALVES + 1))      # halves with a load or a row; with a row
+        used, loaded = Signal(range(HALVES + 1)), Signal(range(HALVES + 1))    # halves with a load or a row; with a row
         target, begins, ends = Signal(), Signal(), Signal()
         first = Mux(target, 1 << OPERAND_BITS - 1, 0) * self.cfg.numbers_per_word
         m.d.comb += [
@@ -72,10 +72,10 @@ class LeftRows(Component):
             load.strips.eq(Mux(panel.begin, panel.strips, 0)), load.word.eq(Mux(panel.begin, panel.word, row.word)),
             load.row.eq(Mux(panel.begin, panel.row, first)), load.rows.eq(Mux(panel.begin, panel.rows, row.rows)),
             load.by_columns.eq(~panel.begin & row.by_columns), load.column.eq(row.column),
-            panel.free.eq(~own), panel.done.eq(others & load.done), self.present.eq(there != 0),
+            panel.free.eq(~own), panel.done.eq(others & load.done), self.present.eq(loaded != 0),
         ]
         m.d.sync += [
             own.eq(begins | (own & ~load.done)), others.eq(panel.begin | (others & ~load.done)), target.eq(target ^ begins),
-            self.half.eq(self.half ^ self.release), used.eq(used + begins - self.release), there.eq(there + ends - self.release),
+            self.half.eq(self.half ^ self.release), used.eq(used + begins - self.release), loaded.eq(loaded + ends - self.release),
         ]
         return m

@@ -90,7 +90,7 @@ class OffsetFetch(Component):
         number = self._numbers(m, begins, reads)
         entry = self._memory(m, reads, number)
         m.d.comb += [
-            begins.eq(self.waits & self.operation.gathers & ~self._known & ~self._active & (~loaded | moves)),
+            begins.eq(self.waits & self.operation.gathers & ~self._requested & ~self._active & (~loaded | moves)),
             moves.eq(loaded & (~self.o.valid | self.o.ready)), reads.eq(self._active & (~loaded | moves)),
         ]
         m.d.sync += [loaded.eq(reads | (loaded & ~moves)), self.o.valid.eq(moves | (self.o.valid & ~self.o.ready))]
@@ -104,11 +104,11 @@ class OffsetFetch(Component):
     def _numbers(self, m, begins, reads):
         """Numbers of the entries of an operation: all of them for each group. Returns the one that is read."""
         operation = self.operation
-        self._active, self._known = Signal(name="active"), Signal(name="known")     # entries of it are to be read; have been asked for
+        self._active, self._requested = Signal(name="active"), Signal(name="requested")   # entries are to be read; have been requested
         number, first = Signal.like(operation.first_entry, name="number"), Signal.like(operation.first_entry, name="first")
         last, place = Signal.like(operation.entries, name="last"), Signal.like(operation.entries, name="place")
         group = Signal(range(self.cfg.thread_groups))
-        m.d.sync += self._known.eq((self._known | begins) & ~self.enters)
+        m.d.sync += self._requested.eq((self._requested | begins) & ~self.enters)
         with m.If(begins):
             m.d.sync += [self._active.eq(1), number.eq(operation.first_entry), first.eq(operation.first_entry),
                          last.eq(operation.entries), place.eq(0), group.eq(0)]

@@ -152,15 +152,15 @@ class BeatReader(Component):
         beat, depth = self.i.payload, reads_in_flight(self.cfg)
         layout = data.StructLayout({name: barrier_arrival_layout[name].shape for name in ("barrier", "bytes")})
         m.submodules.updates = updates = Queue(layout, depth, registered=False)
-        told, due = Signal(), Signal(range(depth + 1))      # ``due``: updates whose beats were read before
+        reported, due = Signal(), Signal(range(depth + 1))      # ``due``: updates whose beats were read before
         read = answered & reads.o.payload.arrives
         m.d.comb += [
             updates.i.valid.eq(accepted & beat.arrives), updates.i.payload.barrier.eq(beat.barrier), updates.i.payload.bytes.eq(beat.bytes),
             self.o_moved.valid.eq(updates.o.valid & (read | due.any())),
             self.o_moved.payload.barrier.eq(updates.o.payload.barrier), self.o_moved.payload.bytes.eq(updates.o.payload.bytes),
-            told.eq(self.o_moved.valid & self.o_moved.ready), updates.o.ready.eq(told),
+            reported.eq(self.o_moved.valid & self.o_moved.ready), updates.o.ready.eq(reported),
         ]
-        m.d.sync += due.eq(due + read + (skipped & beat.arrives) - told)
+        m.d.sync += due.eq(due + read + (skipped & beat.arrives) - reported)
         return updates.i.ready | ~beat.arrives
 
     def _request(self, m):

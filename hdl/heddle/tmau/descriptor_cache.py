@@ -86,7 +86,7 @@ class DescriptorCache(Component):
         valid = Signal(self.entries)
         index = Signal(ceil_log2(self.entries))         # entry at o
         hit_index = Signal.like(index)
-        hit, illegal, free, known = Signal(), Signal(), Signal(), Signal()
+        hit, illegal, free, resolved = Signal(), Signal(), Signal(), Signal()
         address = self.i.payload.address
         tag = self._tag(address)
         m.d.comb += [
@@ -99,10 +99,10 @@ class DescriptorCache(Component):
             with m.If(self.invalidate & (tags[number] == self._tag(self.invalidate_address))):
                 m.d.sync += valid[number].eq(0)
         fetch = self._fetch(m, tags, valid, index, hit | illegal)
-        m.d.comb += [known.eq(hit | illegal | fetch["fetched"]), self.i.ready.eq(free & known)]
+        m.d.comb += [resolved.eq(hit | illegal | fetch["fetched"]), self.i.ready.eq(free & resolved)]
         with m.If(free):
             m.d.sync += [
-                self.o.valid.eq(self.i.valid & known),
+                self.o.valid.eq(self.i.valid & resolved),
                 self.o.payload.address.eq(address), self.o.payload.request.eq(self.i.payload.request),
                 self.o.payload.error.eq(fetch["fetched"] & fetch["failed"]),
                 index.eq(Mux(fetch["fetched"], fetch["entry"], hit_index)),
@@ -113,18 +113,18 @@ class DescriptorCache(Component):
     def _tag(self, address):
         return address[TAG_START:self.cfg.axi_address_bits]
 
-    def _fetch(self, m, tags, valid, index, known):
+    def _fetch(self, m, tags, valid, index, resolved):
         """Fetch of the descriptor of the request at ``i``.
 
         ``fetched``: the descriptor is in ``entry``, until the request is accepted. ``failed``: memory answered with an error.
         """
         entry, target = Signal.like(index, name="entry"), Signal.like(index, name="target")
         active, fetched, failed, dropped, same = Signal(), Signal(), Signal(), Signal(), Signal()
-        asked, came = Signal(range(HALVES + 1)), Signal(range(HALVES))      # halves
+        asked, arrived = Signal(range(HALVES + 1)), Signal(range(HALVES))      # halves
         begin, last = Signal(), Signal()
         tag, request, answer = self._tag(self.i.payload.address), self.read_request, self.read_data
         m.d.comb += [
-            begin.eq(self.i.valid & ~known & ~active & ~fetched),
+            begin.eq(self.i.valid & ~resolved & ~active & ~fetched),
             # Do not overwrite the entry at o, which setup reads for many cycles.
             target.eq(Mux(self.o.valid & ((entry + 1)[:len(entry)] == index), entry + 2, entry + 1)),
             request.valid.eq(active & (asked != HALVES)),
@@ -132,19 +132,19 @@ class DescriptorCache(Component):
             request.payload.beats_minus_one.eq(DESCRIPTOR_ALIGNMENT // self.cfg.axi_bytes - 1),
             request.payload.tag.eq(asked),
             answer.ready.eq(1),
-            last.eq(answer.valid & answer.payload.last & (came == HALVES - 1)),
+            last.eq(answer.valid & answer.payload.last & (arrived == HALVES - 1)),
             same.eq(self.invalidate & (self._tag(self.invalidate_address) == tag)),
             self.event_miss.eq(begin), self.busy.eq(self.i.valid | self.o.valid | active),
         ]
         with m.If(begin):
-            m.d.sync += [active.eq(1), entry.eq(target), asked.eq(0), came.eq(0), failed.eq(0), dropped.eq(same)]
+            m.d.sync += [active.eq(1), entry.eq(target), asked.eq(0), arrived.eq(0), failed.eq(0), dropped.eq(same)]
             m.d.sync += valid.bit_select(target, 1).eq(0)
         with m.If(active):
             m.d.sync += dropped.eq(dropped | same)
             with m.If(request.valid & request.ready):
                 m.d.sync += asked.eq(asked + 1)
             with m.If(answer.valid):
-                m.d.sync += [came.eq(came + answer.payload.last), failed.eq(failed | answer.payload.error)]
+                m.d.sync += [arrived.eq(arrived + answer.payload.last), failed.eq(failed | answer.payload.error)]
             with m.If(last):
                 keep = ~(dropped | same | failed | answer.payload.error)
                 m.d.sync += [active.eq(0), fetched.eq(1), tags[entry].eq(tag), valid.bit_select(entry, 1).eq(keep)]

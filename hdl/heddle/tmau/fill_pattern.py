@@ -29,5 +29,5 @@ def completed(m, cfg, word, slot, number):
         m.d.comb += here.eq(Mux(missing > nbytes, nbytes, missing))
     with m.Elif((left == 1) & (missing > nbytes)):
         m.d.comb += here.eq(missing - nbytes)
-    filler = filler_word(slot.fill, nbytes)
-    return Cat(Mux(nbytes - byte <= here, filler.word_select(byte, 8), word.word_select(byte, 8)) for byte in range(nbytes))
+    pattern = filler_word(slot.fill, nbytes)
+    return Cat(Mux(nbytes - byte <= here, pattern.word_select(byte, 8), word.word_select(byte, 8)) for byte in range(nbytes))

@@ -104,13 +104,13 @@ class LoadEngine(Component):
         burst = self.i_burst.payload
         prefetches = burst.prefetch if self.cfg.prefetches else Const(0)
         if self.cfg.tensors:
-            m.submodules.filler = filler = OutOfBoundsFill(self.cfg)
-            connect(m, locator.o, filler.i_beat)
-            located, requested, accepted = filler.o, ~burst.outside, filler.i_burst.ready | ~burst.outside
+            m.submodules.fill = fill = OutOfBoundsFill(self.cfg)
+            connect(m, locator.o, fill.i_beat)
+            located, requested, accepted = fill.o, ~burst.outside, fill.i_burst.ready | ~burst.outside
             m.d.comb += [
-                filler.i_burst.valid.eq(slots.take & burst.outside),
-                filler.i_burst.payload.burst.eq(burst),
-                filler.i_burst.payload.slot.eq(slots.index),
+                fill.i_burst.valid.eq(slots.take & burst.outside),
+                fill.i_burst.payload.burst.eq(burst),
+                fill.i_burst.payload.slot.eq(slots.index),
             ]
         located, shared_busy = self._share(m, located, slots, writer)
         taken = slots.take

@@ -83,8 +83,8 @@ class LocalDma(Component):
         m.submodules.global_ = global_ = GlobalDma(self.cfg)
         link(m, self.i, waiting.i)
         in_shared = waiting.o.payload.in_shared
-        for mover, chosen in ((shared, in_shared), (global_, ~in_shared)):
-            m.d.comb += [mover.i.valid.eq(waiting.o.valid & chosen), mover.i.payload.eq(waiting.o.payload), mover.stop.eq(self.stop)]
+        for dma, chosen in ((shared, in_shared), (global_, ~in_shared)):
+            m.d.comb += [dma.i.valid.eq(waiting.o.valid & chosen), dma.i.payload.eq(waiting.o.payload), dma.stop.eq(self.stop)]
         m.d.comb += [
             waiting.o.ready.eq(Mux(in_shared, shared.i.ready, global_.i.ready)),
             self.completed[0].eq(shared.completed), self.completed[1].eq(global_.completed),
@@ -102,7 +102,7 @@ class LocalDma(Component):
         self._global(m, global_)
         return m
 
-    def _global(self, m, mover):
+    def _global(self, m, dma):
         """Arbiter of global memory: load and store engine are client 0, with a zero top bit of the tag."""
         m.submodules.arbiter = arbiter = GlobalArbiter(self.cfg, self.cfg.tag_bits - 1)
         client = arbiter.i_client[0]
@@ -110,7 +110,7 @@ class LocalDma(Component):
             self._narrow(m, getattr(self.global_port, name), getattr(client, name))
         for name in ("read_data", "write_response"):
             self._narrow(m, getattr(client, name), getattr(self.global_port, name))
-        connect(m, mover.port, arbiter.i_client[1])
+        connect(m, dma.port, arbiter.i_client[1])
         connect(m, arbiter.o, flipped(self.o_global_port))
 
     @staticmethod

@@ -131,13 +131,13 @@ class GlobalDma(Component):
         move = Signal(move_layout(self.cfg), reset_less=True)
         buffered = Signal(range(parts + 1))         # parts with room reserved in the buffer
         under_way = Signal(range(4 * parts + 1))    # parts without a barrier update
-        begins, leaves, told = Signal(), Signal(), Signal()
-        m.d.sync += [buffered.eq(buffered + begins - leaves), under_way.eq(under_way + begins - told)]
+        begins, leaves, reported = Signal(), Signal(), Signal()
+        m.d.sync += [buffered.eq(buffered + begins - leaves), under_way.eq(under_way + begins - reported)]
         copied = _Parts(asked, filled, written, begins, leaves, buffered == parts, under_way == 0)
         self._split(m, move, copied)
         fill, row = self._fill(m, asked, filled)
         self._drain(m, move, copied, self._buffer(m, fill, row))
-        self._respond(m, move, written, told)
+        self._respond(m, move, written, reported)
         return m
 
     def _split(self, m, move, parts):
@@ -248,7 +248,7 @@ class GlobalDma(Component):
         with m.If(leaves):
             m.d.sync += [slot.eq(slot + 1), requested.eq(0), all_read.eq(0)]
 
-    def _respond(self, m, move, written, told):
+    def _respond(self, m, move, written, reported):
         """Wait for the write response of each part, report its error and update the barrier."""
         response, part = self.port.write_response, written.o.payload
         refused = Signal()      # error of the write, else of the read
@@ -258,7 +258,7 @@ class GlobalDma(Component):
             self.o_moved.payload.barrier.eq(move.barrier), self.o_moved.payload.bytes.eq(part.blocks << BLOCK_BITS),
             self.o_failure.payload.code.eq(Mux(refused, ErrorCode.AXI_WRITE, ErrorCode.AXI_READ)),
             self.o_failure.payload.operand.eq(Mux(refused, target.address, source.address)), self.o_failure.payload.pc.eq(move.pc),
-            written.o.ready.eq(told),
+            written.o.ready.eq(reported),
         ]
         with m.FSM(name="response"):
             with m.State("WAIT"):
@@ -273,8 +273,8 @@ class GlobalDma(Component):
                 with m.If(self.o_failure.ready):
                     m.next = "TELL"
             with m.State("TELL"):
-                m.d.comb += [self.o_moved.valid.eq(move.has_barrier), told.eq(~move.has_barrier | self.o_moved.ready)]
-                with m.If(told):
+                m.d.comb += [self.o_moved.valid.eq(move.has_barrier), reported.eq(~move.has_barrier | self.o_moved.ready)]
+                with m.If(reported):
                     m.next = "WAIT"
 
     def _strobes(self, target, number):

@@ -160,17 +160,17 @@ class SharedDma(Component):
         if not self.cfg.reductions:
             m.d.comb += [words.i.valid.eq(answer.valid), words.i.payload.eq(word)]
             return
-        old, old_came = Signal(8 * BANK_BYTES, reset_less=True), Signal(name="old_came")
+        old, old_arrived = Signal(8 * BANK_BYTES, reset_less=True), Signal(name="old_arrived")
         arrived = Signal(INTEGER_LATENCY)       # blocks on their way through the reducers
         with m.If(self.i.ready):
             m.d.sync += old_bank.eq(self.i.payload.destination_block)
         with m.Elif(answer.valid):
-            m.d.sync += old_came.eq(~of_source)
+            m.d.sync += old_arrived.eq(~of_source)
             with m.If(~of_source):
                 m.d.sync += [old.eq(word), old_bank.eq(old_bank + 1)]
         m.d.sync += arrived.eq(Cat(answer.valid & of_source, arrived))
         m.d.comb += [
-            of_source.eq(old_came | ~reduces), words.i.valid.eq(arrived[-1]), words.i.payload.eq(self._combined(m, move, old, word)),
+            of_source.eq(old_arrived | ~reduces), words.i.valid.eq(arrived[-1]), words.i.payload.eq(self._combined(m, move, old, word)),
         ]
 
     def _combined(self, m, move, old, new):

@@ -173,12 +173,12 @@ class BoxBytes(Component):
         # Rounded-up reciprocals: exact for the 256 values of box - 1.
         reciprocals = Array(Const(-(-(1 << _RECIPROCAL_BITS) // max(step, 1)), _RECIPROCAL_BITS + 1) for step in range(9))
         count = Signal(11, reset_less=True)
-        came = Signal()
+        arrived = Signal()
         total = Signal(len(self.bytes), reset_less=True)
         product = Signal(len(total) + len(count))
         most = (1 << len(total)) - 1
         m.d.comb += [product.eq(total * count), self.bytes.eq(total)]
-        m.d.sync += came.eq(self.enable)
+        m.d.sync += arrived.eq(self.enable)
         with m.If(self.pixels):
             m.d.sync += count.eq(self.pixels_per_column)
         with m.Elif(self.one):
@@ -187,7 +187,7 @@ class BoxBytes(Component):
             m.d.sync += count.eq((((self.box - 1)[:8] * reciprocals[self.step]) >> _RECIPROCAL_BITS) + 1)
         with m.If(self.begin):
             m.d.sync += total.eq(self.pitch_bytes)
-        with m.Elif(came):
+        with m.Elif(arrived):
             m.d.sync += total.eq(Mux(product > self.cfg.shared_bytes, most, product))
         return m
 

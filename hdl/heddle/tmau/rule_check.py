@@ -277,14 +277,14 @@ class ExtentCheck(Component):
         m.submodules.product = product = BoundedProduct(self._bits, LAST_BITS, STRIDE_BITS)
         total = Signal(self._bits, reset_less=True)
         row, further = Signal(LAST_BITS + 1), Signal(self._bits + 1)
-        came, number, last = Signal(), Signal.like(self.number), Signal.like(self.last, reset_less=True)
+        arrived, number, last = Signal(), Signal.like(self.number), Signal.like(self.last, reset_less=True)
         m.d.comb += [
             product.a.eq(self.last), product.b.eq(self.stride), row.eq(self.address + self.row_end), further.eq(total + product.o),
             self.o.code.eq(ErrorCode.TENSOR_EXTENT),
         ]
-        m.d.sync += [came.eq(self.enable), number.eq(self.number), last.eq(self.last)]
+        m.d.sync += [arrived.eq(self.enable), number.eq(self.number), last.eq(self.last)]
         with m.If(self.begin):
             m.d.sync += [total.eq(row), self.failed.eq(row[self._bits:].any()), self.o.dimension.eq(0), self.o.value.eq(self.row_last)]
-        with m.Elif(came & ~self.failed):
+        with m.Elif(arrived & ~self.failed):
             m.d.sync += [total.eq(further), self.failed.eq(product.over | further[-1]), self.o.dimension.eq(number), self.o.value.eq(last)]
         return m

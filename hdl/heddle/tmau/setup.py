@@ -240,18 +240,18 @@ class TensorSetup(Component):
         m.submodules.start = start = PartialProduct(bits)
         m.submodules.back = back = PartialProduct(bits)
         total = Signal(bits, reset_less=True)
-        came = Signal()             # the products of a loop are valid
+        arrived = Signal()             # the products of a loop are valid
         number = Signal.like(cycle.loop)    # loop of the products
         behind = Signal(data.ArrayLayout(bits, LOOPS), reset_less=True)     # distance from the first row to the restart, per loop
         m.d.comb += [
             start.a.eq(values["position"]), start.b.eq(Mux(values["exists"], values["stride"], 0)),
             back.a.eq(values["back"]), back.b.eq(values["stride"]),
         ]
-        m.d.sync += [came.eq(cycle.go & ~cycle.last), number.eq(cycle.loop)]
+        m.d.sync += [arrived.eq(cycle.go & ~cycle.last), number.eq(cycle.loop)]
         with m.If(cycle.go & cycle.begin):
             m.d.sync += total.eq(self.i.payload.descriptor.address[BLOCK_BITS:] + row.first_block)
             m.d.sync += behind.eq(0)
-        with m.Elif(came):
+        with m.Elif(arrived):
             m.d.sync += total.eq(total + start.o)
             for d in range(1, LOOPS):
                 with m.If(number < d):

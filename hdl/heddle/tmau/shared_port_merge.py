@@ -70,19 +70,19 @@ class ReadPortMerge(Component):
         layout, depth = data.ArrayLayout(BANKS, 2), reads_in_flight(self.cfg)       # banks of each reader
         m.submodules.requests = requests = Queue(layout, depth, registered=depth == 2)       # latency 1: the least of an answer
         parts = _join(m, self.i, self.o.request, requests.i.ready)
-        answer, came = self.o.answer, Signal(BANKS)     # banks of the oldest request that came in earlier answers
+        answer, arrived = self.o.answer, Signal(BANKS)     # banks of the oldest request that earlier answers had
         m.d.comb += [
             requests.i.valid.eq(self.o.request.valid & self.o.request.ready), requests.o.ready.eq(answer.valid & answer.payload.last),
             *(banks.eq(Mux(part, port.request.payload.bank, 0))
               for banks, part, port in zip(requests.i.payload, parts, self.i, strict=True)),
         ]
         with m.If(answer.valid):
-            m.d.sync += came.eq(Mux(answer.payload.last, 0, came | answer.payload.bank))
+            m.d.sync += arrived.eq(Mux(answer.payload.last, 0, arrived | answer.payload.bank))
         for port, banks in zip(self.i, requests.o.payload, strict=True):
             own = answer.payload.bank & banks
             m.d.comb += [
                 port.answer.valid.eq(answer.valid & own.any()), port.answer.payload.bank.eq(own),
-                port.answer.payload.last.eq((banks & ~(came | answer.payload.bank)) == 0),
+                port.answer.payload.last.eq((banks & ~(arrived | answer.payload.bank)) == 0),
                 port.answer.payload.data.eq(answer.payload.data),
             ]
         return m

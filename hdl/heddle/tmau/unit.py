@@ -169,9 +169,9 @@ class Tmau(Component):
         tensors = self._tensors(m) if self.cfg.tensors else None
         load_discarded, load_waiting = self._direction(m, "load", check.o_load, load.i_burst, tensors and tensors.o_load)
         store_discarded, store_waiting = self._direction(m, "store", check.o_store, store.i_burst, tensors and tensors.o_store)
-        mover = self._memories(m, load, store, arrivals)
-        if mover is not None:
-            link(m, check.o_move, mover.i)
+        dma = self._memories(m, load, store, arrivals)
+        if dma is not None:
+            link(m, check.o_move, dma.i)
         self._reads(m, load, tensors)
         if self.cfg.tensors:
             self._groups(m, store)
@@ -182,14 +182,14 @@ class Tmau(Component):
         m.d.comb += check.stop.eq(self.stop)
         m.d.sync += self.events.copy_bank_conflicts.eq(~self.bank_read.request.ready | ~self.bank_write.request.ready)
         self._errors(m, load.o_failure, store.o_failure, check.o_failure, *([tensors.o_failure] if tensors else []),
-                     *([mover.o_failure] if mover else []), *([load.o_multicast_failure] if self.cfg.multicast else []))
+                     *([dma.o_failure] if dma else []), *([load.o_multicast_failure] if self.cfg.multicast else []))
         ended = Signal(name="check_ended")          # a cycle later: errors are accepted late in the cycle
         m.d.sync += ended.eq(check.completed)
         counting = ended | self._count(m, ended, load_discarded, store_discarded, load.completed, store.completed.any(),
                                *([load.prefetched] if self.cfg.prefetches else []), *(tensors.dropped if tensors else []),
-                               *(mover.completed if mover else []))
+                               *(dma.completed if dma else []))
         m.d.comb += self.busy.eq(check.busy | load_waiting | store_waiting | load.busy | store.busy | arrivals.busy
-                                 | self.o_error.valid | counting | (tensors.busy if tensors else 0) | (mover.busy if mover else 0))
+                                 | self.o_error.valid | counting | (tensors.busy if tensors else 0) | (dma.busy if dma else 0))
         return m
 
     def _tensors(self, m):
@@ -201,26 +201,26 @@ class Tmau(Component):
 
     def _memories(self, m, load, store, arrivals):
         """Memory ports and barrier updates of the engines: direct, or shared with the local DMA, which is returned."""
-        ports, mover, told = (flipped(self.bank_read), flipped(self.bank_write), flipped(self.global_port)), None, store.o_moved
+        ports, dma, moved = (flipped(self.bank_read), flipped(self.bank_write), flipped(self.global_port)), None, store.o_moved
         if self.cfg.copy_within:
-            m.submodules.mover = mover = LocalDma(self.cfg)
-            for inner, outer in zip((mover.o_bank_read, mover.o_bank_write, mover.o_global_port), ports, strict=True):
+            m.submodules.dma = dma = LocalDma(self.cfg)
+            for inner, outer in zip((dma.o_bank_read, dma.o_bank_write, dma.o_global_port), ports, strict=True):
                 connect(m, inner, outer)
-            ports = mover.bank_read, mover.bank_write, mover.global_port
+            ports = dma.bank_read, dma.bank_write, dma.global_port
             m.d.comb += [
-                mover.stop.eq(self.stop), arrivals.i_store.valid.eq(told.valid | mover.o_moved.valid),
-                arrivals.i_store.payload.eq(Mux(told.valid, told.payload, mover.o_moved.payload)),
-                told.ready.eq(arrivals.i_store.ready), mover.o_moved.ready.eq(arrivals.i_store.ready & ~told.valid),
+                dma.stop.eq(self.stop), arrivals.i_store.valid.eq(moved.valid | dma.o_moved.valid),
+                arrivals.i_store.payload.eq(Mux(moved.valid, moved.payload, dma.o_moved.payload)),
+                moved.ready.eq(arrivals.i_store.ready), dma.o_moved.ready.eq(arrivals.i_store.ready & ~moved.valid),
             ]
         else:
-            link(m, told, arrivals.i_store)
+            link(m, moved, arrivals.i_store)
         bank_read, bank_write, self._port = ports
         connect(m, load.bank_write, bank_write)
         self._shared_read(m, store.bank_read, bank_read)
         for name in ("write_request", "write_data", "write_response"):
             connect(m, getattr(store, name), getattr(self._port, name))
         link(m, load.o_moved, arrivals.i_load)
-        return mover
+        return dma
 
     def _shared_read(self, m, inner, outer):
         """Connect the read port of the store engine, with the register slices of its requests."""

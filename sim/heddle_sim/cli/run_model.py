@@ -31,7 +31,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
                         help="elements of an input; repeatable (default: random for all). dataset: one of the samples in a file beside the "
                         "network with its name, .npy, or .npz with arrays by input; --seed says which")
     parser.add_argument("--shape", action="append", default=[], metavar="NAME=LENGTH[,LENGTH…]",
-                        help="of an ONNX file: length of a symbolic dimension, or shape of an input; repeatable")
+                        help="shape of an input, or length of a symbolic dimension of an ONNX file; repeatable")
     parser.add_argument("--calibrate", action="append", default=[], metavar="random|[NAME=]FILE.npy",
                         help="samples of an input of a float ONNX file, which is quantised for their ranges; repeatable. random: random "
                         "samples of all, for cycles but not for results")

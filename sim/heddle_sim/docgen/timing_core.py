@@ -79,7 +79,7 @@ def _names(front: Any, thread: Any, matrix: Any) -> dict[str, dict[str, Any]]:
     return {
         "front-end": {"start": front.start, "pc": front.pc, "o_thread.valid": front.o_thread.valid, "o_thread.ready": front.o_thread.ready,
                       "o_matrix.valid": front.o_matrix.valid, "o_matrix.ready": front.o_matrix.ready,
-                      "events.token_stalls": front.events.token_stalls, "ended": front.ended},
+                      "events.scoreboard_stalls": front.events.scoreboard_stalls, "ended": front.ended},
         "thread": {"thread.i_operation.valid": thread.i_operation.valid, "registers.read": thread.registers.read,
                    "bank_read.request.valid": thread.bank_read.request.valid, "bank_read.answer.valid": thread.bank_read.answer.valid,
                    "bank_write.request.valid": thread.bank_write.request.valid, "bank_write.written": thread.bank_write.written,

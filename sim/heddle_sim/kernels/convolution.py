@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Self
 
 from heddle.config import Config
-from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS, TOKEN_GRANULES
+from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS, REGISTER_GROUPS
 from heddle.errors import UsageError
 
 from ..isa.features import lacking
@@ -71,7 +71,7 @@ class ConvolutionKernel(Kernel):
         self.result_row = min(4 * threads, _ROW_BYTES)      # bytes of a row of a staged part of a tile
         self.parts = 4 * threads // self.result_row
         self.stage_bytes = round_up(threads * self.result_row, 1024) * self.parts
-        in_factors = cfg.factor_words // TOKEN_GRANULES * (TOKEN_GRANULES // 2 - 1) * cfg.dot
+        in_factors = cfg.factor_words // REGISTER_GROUPS * (REGISTER_GROUPS // 2 - 1) * cfg.dot
         in_shared = (cfg.shared_bytes - stage_count * self.stage_bytes - 2048) // (2 * _SLOTS * threads)
         limit = min(_MAX_BOX, in_factors, in_shared) // BANK_BYTES
         if limit < 1:
@@ -204,8 +204,8 @@ class ConvolutionKernel(Kernel):
     def multiply(self, slot: int, tile: bool, first: bool, last: bool = True) -> None:
         """mm over the channels of a piece; ``last`` may have fewer.
 
-        Consecutive ``mm`` on the same product registers hold their tokens together until the last of them is done. One without columns on
-        other registers stands between two steps. So the half of the first is free for loads while the second is under way.
+        Consecutive ``mm`` on the same product registers share an entry of the scoreboard until the last of them is done. One without
+        columns on other registers stands between two steps. So the half of the first is free for loads while the second is under way.
         """
         channels = self.shape.channels - (self.pieces - 1) * self.used_bytes if last else self.used_bytes
         slices, dot = -(-channels // self.cfg.dot), self.cfg.dot

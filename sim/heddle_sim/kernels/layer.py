@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 from heddle.config import Config
-from heddle.constants import BANK_BYTES
+from heddle.constants import BANK_BYTES, PRODUCT_REGISTERS, REGISTER_GROUPS
 from heddle.errors import UsageError
 
 from ..golden.requantise import Requantise
@@ -30,7 +30,7 @@ __all__ = ["LayerKernel", "LayerProblem"]
 
 _TABLE_COPIED, _A_STAGED = 4, (A_STAGED, 5)             # barriers
 _BIASES, _RESULT_SEGMENT, _MULTIPLIERS = 4, 5, 6        # segments
-_GRANULE = 16           # product registers that share a token
+_GROUP = PRODUCT_REGISTERS // REGISTER_GROUPS   # product registers that the scoreboard treats as one
 _NO_COLUMN = 1 << 16
 _QUEUED = 2             # lines for the thread unit to work on while other instructions are issued
 
@@ -96,15 +96,15 @@ class LayerKernel(TiledKernel):
     Thread predicates p2: rows of the tile that is stored; p4, p5: columns of its halves.
 
     While ``mm`` works on a tile, the thread unit finishes the one before, four columns at a time. Requantised, they go to other registers,
-    and theirs begin with the biases of the next tile. Each half of a tile has an ``mm`` and tokens of its own.
+    and theirs begin with the biases of the next tile. Each half of a tile has an ``mm`` and register groups of its own.
     So the thread unit begins when half of the tile is complete. What it has staged is sent behind the next ``mm``: then it is there.
     """
 
     def __init__(self, cfg: Config, problem: LayerProblem, tiling: Tiling) -> None:
         self.result_bytes = problem.result.itemsize
         self.table_bytes = problem.table_bytes(cfg)
-        # An mm holds the tokens of as many registers as there are threads: those of a half, and as many behind them that nobody uses.
-        self.halves = cfg.threads == tiling.columns == 2 * _GRANULE and tiling.stages == 2 and problem.product.n > _GRANULE
+        # An mm holds as many registers as there are threads: those of a half, and as many behind them that nobody uses.
+        self.halves = cfg.threads == tiling.columns == 2 * _GROUP and tiling.stages == 2 and problem.product.n > _GROUP
         # A sum that the next step replaces is not written: the thread unit writes biases meanwhile.
         super().__init__(cfg, replace(problem.product, schedule=Schedule(1, 1, "column-outer")), tiling)
         self.problem = problem
@@ -116,7 +116,7 @@ class LayerKernel(TiledKernel):
         # Four registers for multipliers, then one that is zero, one with the offset of a row of C, the columns of halves, and bytes.
         self.factors = self.tile_registers() + 4
         self.zero, self.offset_rows = self.factors + 4, self.factors + 5
-        self.bytes = self.tile_registers() + _GRANULE
+        self.bytes = self.tile_registers() + _GROUP
         kept = self.tiling.with_all_columns(self.column_blocks, self.table)
         self.keeps_b = kept is not None
         self.tiling = kept or self.tiling
@@ -125,7 +125,7 @@ class LayerKernel(TiledKernel):
         self.a_stages = (self.tiling.a_stage, end)
         self.stages_two = self.tiling.chunks == 1 and end + self.tiling.rows * self.tiling.ab_pitch <= self.table
         if self.halves:
-            self.column_parts = [(4, self.factors + 6, 0), (5, self.factors + 7, _GRANULE)]
+            self.column_parts = [(4, self.factors + 6, 0), (5, self.factors + 7, _GROUP)]
         more = [Region("second stage of A", end, self.tiling.rows * self.tiling.ab_pitch)] if self.stages_two else []
         more += [Region("table", self.table, self.table_bytes)] if self.table_bytes else []
         self.tiling.check(cfg, self.merge, self.tiling.columns * self.tiling.ab_pitch, more)
@@ -158,7 +158,7 @@ class LayerKernel(TiledKernel):
     def register_of(self, tile: int, column: int) -> int:
         if not self.halves:
             return super().register_of(tile, column)
-        return (2 * tile + column // _GRANULE) * self.cfg.threads + column % _GRANULE
+        return (2 * tile + column // _GROUP) * self.cfg.threads + column % _GROUP
 
     def arguments(self, operands: Operands, share: Share) -> dict[str, int]:
         own = {"table_from": operands.table, "table_end": self.table + 4 * (share.column + share.columns)}
@@ -233,9 +233,9 @@ class LayerKernel(TiledKernel):
         super().lanes()
         if self.halves:
             (predicate, low, _), (_, high, _) = self.column_parts
-            self.text(f"    setp.lt p{predicate}, r{self.column}, {_GRANULE}",
+            self.text(f"    setp.lt p{predicate}, r{self.column}, {_GROUP}",
                       f"    mov r{low}, {_NO_COLUMN}", f"    mov r{high}, {_NO_COLUMN}",
-                      f"    @p{predicate} mov r{low}, r{self.column}", f"    @p{predicate} add r{high}, r{self.column}, {_GRANULE}")
+                      f"    @p{predicate} mov r{low}, r{self.column}", f"    @p{predicate} add r{high}, r{self.column}, {_GROUP}")
 
     def begin(self) -> None:
         """The table is there; the first two tiles begin with their biases."""
@@ -357,7 +357,7 @@ class LayerKernel(TiledKernel):
         stores: list[str] = []
         loads: list[str] = []
         for quad in range(quads):
-            ends_part = quad == quads - 1 or self.halves and 4 * quad + 4 == _GRANULE
+            ends_part = quad == quads - 1 or self.halves and 4 * quad + 4 == _GROUP
             lines += self.finish_quad(tile, quad) + stores
             stores = []
             if self.has_bias:

@@ -17,7 +17,7 @@ from typing import Self
 
 import numpy as np
 from heddle.config import Config, ConfigError
-from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, ROW_BYTES, TOKEN_GRANULES
+from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, REGISTER_GROUPS, ROW_BYTES
 from heddle.errors import UsageError
 
 from ..golden.requantise import Requantise
@@ -142,7 +142,7 @@ class LayerChainKernel(Kernel):
     def half_words(self) -> int:
         """Factor words that half of the registers have for a tile: those of whole blocks of inputs."""
         block = BANK_BYTES // self.cfg.dot
-        return self.cfg.factor_words // TOKEN_GRANULES * (TOKEN_GRANULES // 2 - 1) // block * block
+        return self.cfg.factor_words // REGISTER_GROUPS * (REGISTER_GROUPS // 2 - 1) // block * block
 
     def _words(self, k: int) -> int:
         """Factor words of ``k`` inputs, filled to blocks."""

@@ -17,13 +17,13 @@ from functools import cached_property
 
 import numpy as np
 from heddle.config import Config, ConfigError
-from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, TOKEN_GRANULES
+from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, REGISTER_GROUPS
 
 from .kernel import Kernel
 from .parts.columns import ResidentB
 from .parts.fitting import Region, Unfit, check_factors, check_regions
 from .parts.launch import Launch
-from .parts.overlap import HALF_GRANULES, first_groups, group_granules, last_parts, store_accesses
+from .parts.overlap import HALF_GROUPS, aligned_groups, first_groups, last_parts, store_accesses
 from .parts.text import KernelText
 from .parts.tiling import MAX_SLICES, odd_pitch, round_up
 from .problem import ORDERS, MatmulProblem, Operands
@@ -96,12 +96,12 @@ class ResidentKernel(Kernel):
         check_regions(cfg, [Region("A", 0, m * self.ab_pitch), Region("B", self.b_address, self.b.rows * self.b.pitch),
                             Region("C", self.c_address, stored)])
         self.last_columns = n - (self.column_blocks - 1) * cfg.threads
-        self.granule = cfg.factor_words // TOKEN_GRANULES
-        self.chunk = min(self.k_bytes, HALF_GRANULES * self.granule * merge.slice_bytes // unit * unit)
+        self.words_per_group = cfg.factor_words // REGISTER_GROUPS
+        self.chunk = min(self.k_bytes, HALF_GROUPS * self.words_per_group * merge.slice_bytes // unit * unit)
         self.chunks = -(-self.k_bytes // self.chunk)
         # Product registers: two tiles take turns, the parts of the last tile have places of their own. Lanes' places are the last
         # registers.
-        self.distance = round_up(cfg.threads, 256 // TOKEN_GRANULES)
+        self.distance = round_up(cfg.threads, 256 // REGISTER_GROUPS)
         self.offset_a, self.offset_c, self.column, self.part = (256 - 8 + index for index in range(4))
         self.offset_b = cfg.registers - 1
 
@@ -274,12 +274,12 @@ class ResidentKernel(Kernel):
         slices = self.merge.slices(self._chunk_bytes(step))
         sizes = first_groups(self.cfg, self.merge, slices, self.passes) if step.row_block == step.chunk == 0 else None
         block = 1 if self.merge.kb > 1 else BANK_BYTES // self.cfg.dot
-        groups, first, granule = [], 0, 0
+        groups, first, register_group = [], 0, 0
         for size in sizes or [slices]:
-            word = granule * self.granule + first % block
+            word = register_group * self.words_per_group + first % block
             check_factors(self.cfg, word + size)
             groups.append([_Piece(first + part, min(MAX_SLICES, size - part), word + part) for part in range(0, size, MAX_SLICES)])
-            first, granule = first + size, round_up(-(-(word + size) // self.granule), group_granules(self.cfg, block))
+            first, register_group = first + size, round_up(-(-(word + size) // self.words_per_group), aligned_groups(self.cfg, block))
         return groups
 
     def _chunk_bytes(self, step: _Step) -> int:

@@ -2,7 +2,7 @@
 
 For products whose rows all fit one tile (how many those are: ``merges``). Each column of B is used once, and the bus that brings it may be
 the limit; so little must be there before ``mm`` begins, and little be left when the last byte of B has come. A tile of C has only as many
-columns as hide what a step of the program takes. A comes and is loaded in parts, each into token granules of its own, and ``mm`` of the
+columns as hide what a step of the program takes. A comes and is loaded in parts, each into register groups of its own, and ``mm`` of the
 first tile begins with the first part. The columns of a tile go to one of several slots in shared memory, its sums to product registers that
 belong to the slot. When these can be stored, ``mm`` is done with the columns, and the next ones are copied to their place.
 

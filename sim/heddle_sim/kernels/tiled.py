@@ -8,7 +8,7 @@ columns of B of a tile go to one of two slots of shared memory. Where K is too l
 tile goes to one of two staging areas in shared memory (or to the only one) and from there to C. Rows lie an odd number of 16-byte blocks
 apart in shared memory: neighbouring threads and columns meet different banks.
 
-Nothing waits but for data. The tokens of ``mm`` say when A has been loaded: its staging area is free again. They say when a
+Nothing waits but for data. The hazards of ``mm`` say when A has been loaded: its staging area is free again. They say when a
 tile is complete: it can be stored, and the slot of B that it used is free.
 
 Several cores share the tiles out (``shares``): each takes a rectangle of C as if it were the whole. It begins with the
@@ -23,7 +23,7 @@ from typing import Self
 
 import numpy as np
 from heddle.config import Config
-from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS, TOKEN_GRANULES
+from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS, REGISTER_GROUPS
 
 from .kernel import Kernel
 from .parts.columns import RowsOfB
@@ -57,7 +57,7 @@ _STAGED = 14                # between the stores of two of four tiles
 
 def _registers(cfg: Config) -> int:
     """Product registers from one tile to the next: tiles share no register group, so that one is stored while ``mm`` writes the other."""
-    return round_up(cfg.threads, PRODUCT_REGISTERS // TOKEN_GRANULES)
+    return round_up(cfg.threads, PRODUCT_REGISTERS // REGISTER_GROUPS)
 
 
 def _four_tiles(cfg: Config, tiling: Tiling) -> bool:

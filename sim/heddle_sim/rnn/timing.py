@@ -87,7 +87,7 @@ class _Job:
 class _Context:
     """A task under way."""
 
-    model: EngineModel = None   # while it is free
+    model: EngineModel | None = None    # None while it is free
     steps: int = 0
     zeros: list[list[np.ndarray]] | None = None
     waits: list[Wait] = field(default_factory=list)
@@ -186,16 +186,16 @@ class _Engine:
             self.transfer = begin + 2 + _COMES
             self.loader = self.task = self.transfer + 1
         else:
-            self._begin(context, begin)
+            self._begin(number, begin)
 
-    def _begin(self, context: _Context, at: int) -> None:
-        """A context gets the next task."""
+    def _begin(self, number: int, at: int) -> None:
+        """A free context gets the next task."""
         model, steps, *zeros = self.pending.pop(0)
         waits = [model.wait(number) for number in range(len(model.step.sweeps))]
         words = _words(self.cfg, model.state_bytes)
         self.transfer = at + (words + _COMES if words else 1)
         self.loader, self.task = self.transfer + 1, None
-        context.__init__(   # type: ignore[misc]    # the context begins anew, as itself
+        self.contexts[number] = _Context(
             model, steps, zeros[0] if zeros else None, waits, known=self.loader + _TURN - 1, begin=self.loader)
 
     def _ready(self, context: _Context) -> tuple[int, int | None]:

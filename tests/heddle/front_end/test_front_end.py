@@ -15,7 +15,7 @@ CONFIGS = {"tiny": load_config("tiny"), "small": load_config("small").replace(in
 
 PART = ("throughput|masks|barriers|place_of|unused|kernel|violations|control_errors|wait_limits|hazards/finish=0.3|"
         "random_programs/.*finish=0.5$")
-PART_OF_SCOREBOARD = "every_granule|full_groups|finish=0.6/same=0.0$|finish=0.2/same=0.7$|finish=0.02/same=0.97$"
+PART_OF_SCOREBOARD = "every_group|full_groups|finish=0.6/same=0.0$|finish=0.2/same=0.7$|finish=0.02/same=0.97$"
 
 
 @bench_cases(PART, *CONFIGS)

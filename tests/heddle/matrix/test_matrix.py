@@ -31,7 +31,7 @@ PART = ("profile=(banks|free)|repeats|every_merge|first_step|errors|stop_discard
         "no_bubbles/order=SLICES_OUTER|writes_between_steps")
 
 
-@bench_cases(PART, *CONFIGS, rare=("dot8", "dot16"))
+@bench_cases(PART, *CONFIGS, rare=("dot8", "dot16", "far_slots", "threads16"))
 def test_matrix_unit(name, test_filter, simulator, seed):
     cfg = CONFIGS[name]
     filters = "profile=(banks|operations)|repeats|every_merge|first_step|errors" if name in ("plain", "far") else test_filter

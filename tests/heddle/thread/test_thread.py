@@ -42,14 +42,15 @@ def test_alu(simulator, seed):
 
 @pytest.mark.parametrize("name", [
     pytest.param("tiny", marks=pytest.mark.smoke),
-    *(pytest.param(name, marks=pytest.mark.variant) for name in ("narrow", "single", "middle", "wide"))])
+    *(pytest.param(name, marks=pytest.mark.variant) for name in ("narrow", "single")),
+    *(pytest.param(name, marks=pytest.mark.soak) for name in ("middle", "wide"))])
 def test_shared_lsu(name, simulator, seed):
     cfg = CONFIGS[name]
     result = run_bench(SharedLsu(cfg), bench="heddle_verif.bench.shared_lsu", cfg=cfg, simulator=simulator, seed=seed)
     assert result["tests"] == 19
 
 
-@bench_cases(PART, *CONFIGS, rare=("wide",))
+@bench_cases(PART, *CONFIGS, rare=("middle", "wide"))
 def test_unit(name, test_filter, simulator, seed):
     result = run_bench(ThreadUnit(CONFIGS[name]), bench="heddle_verif.bench.thread", cfg=CONFIGS[name], simulator=simulator, seed=seed,
                        test_filter=test_filter)

@@ -124,7 +124,7 @@ def test_several_networks(devices):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("far", [False, True])
+@pytest.mark.parametrize("far", [False, pytest.param(True, marks=pytest.mark.soak)])
 def test_one_bus_for_writes(far):
     """With a tail of sixteen lanes a result has two banks, which one bus takes one after the other, also beside loads and stores."""
     cfg = CONFIG.without_level2(name="one_bus", sparse=False, threads=16, thread_slots=16, shared_writes=1, axi_data_bits=128,

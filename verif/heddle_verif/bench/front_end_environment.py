@@ -27,7 +27,7 @@ from heddle_verif.agents.payload import pack
 from heddle_verif.checkers.hazards import HazardChecker
 from heddle_verif.checkers.scoreboard import Scoreboard
 from heddle_verif.coverage.errors import sample_error
-from heddle_verif.coverage.front_end import sample_gate, sample_instruction
+from heddle_verif.coverage.front_end import sample_instruction, sample_stall
 from heddle_verif.fixture import Bench
 from heddle_verif.stimulus.swizzles import number_of
 
@@ -165,7 +165,7 @@ class FrontBench(Bench):
             dut.groups__rows_busy.value = dut.groups__pending.value = dut.groups__unread.value = 0
         self.barriers, self.waited_for_copies, self._zeros = "random", 0, 0
         self._offers = [(unit, getattr(dut, f"o_{unit}__valid"), getattr(dut, f"o_{unit}__ready")) for unit in self.units]
-        self._shown = [dut.events__instructions, dut.events__token_stalls, dut.events__queue_stalls, dut.events__barrier_stalls,
+        self._shown = [dut.events__instructions, dut.events__scoreboard_stalls, dut.events__queue_stalls, dut.events__barrier_stalls,
                        dut.waiting__thread, dut.waiting__copy]
         cocotb.start_soon(self._units())
 
@@ -215,17 +215,17 @@ class FrontBench(Bench):
         if self.cfg.tensors and dut.o_invalidate__valid.value:
             self.scoreboards["invalidate"].observe(int(dut.o_invalidate__payload.value))
         refused = [_signal_of(unit) for unit, valid, ready in self._offers if valid.value and not ready.value]
-        leaves, tokens, queue, barrier, thread, copy = (bool(signal.value) for signal in self._shown)
+        leaves, hazard, queue, barrier, thread, copy = (bool(signal.value) for signal in self._shown)
         self.waited_for_copies += copy
-        held = tokens, tuple(refused), barrier
+        held = hazard, tuple(refused), barrier
         if held != self._held_before:
-            sample_gate(*held)
+            sample_stall(*held)
             self._held_before = held
         assert queue == bool(refused), "a queue stall is an operation that its unit does not take"
         assert leaves + barrier + ("copy" in refused) <= 1, "an instruction leaves, or there is one reason why not"
-        assert tokens + ("thread" in refused) + ("matrix" in refused) <= 1, "one operation is at the gate"
+        assert hazard + ("thread" in refused) + ("matrix" in refused) <= 1, "one operation is pending"
         offered = [_signal_of(unit) for unit, valid, _ in self._offers if valid.value]
-        assert "copy" not in offered or not (tokens or len(offered) > 1), "a copy must not pass an operation before it"
+        assert "copy" not in offered or not (hazard or len(offered) > 1), "a copy must not pass an operation before it"
         number = len(self.instruction_cycles)
         if self.cfg.tensors:
             self._observe_groups(self.groups[number] if leaves and number < len(self.groups) else None)
@@ -237,11 +237,11 @@ class FrontBench(Bench):
             assert in_flight + ("thread" in refused) <= unfinished, "wait_thread must wait"
             awaited &= ~(1 << WaitUnit.THREAD.value)
         if leaves and awaited:        # what it waits for was over a cycle before
-            at_gate = sum(1 << unit.value for unit in (WaitUnit.THREAD, WaitUnit.MATRIX) if tokens or unit.name.lower() in refused)
+            pending = sum(1 << unit.value for unit in (WaitUnit.THREAD, WaitUnit.MATRIX) if hazard or unit.name.lower() in refused)
             assert not busy & awaited, "wait must wait"
-            assert not tokens or at_gate & ~awaited, "wait must wait for an operation without tokens"
-            assert tokens or not at_gate & awaited, "wait must wait for an operation that its unit refuses"
-        for shown, stalls, unit in ((thread, tokens or "thread" in refused, WaitUnit.THREAD),
+            assert not hazard or pending & ~awaited, "wait must wait for an operation that has a hazard"
+            assert hazard or not pending & awaited, "wait must wait for an operation that its unit refuses"
+        for shown, stalls, unit in ((thread, hazard or "thread" in refused, WaitUnit.THREAD),
                                     (copy, barrier or "copy" in refused, WaitUnit.COPY)):
             assert shown or not stalls, "a stall must have a reason"
             assert not shown or stalls or waits is None or waits & 1 << unit.value, "only wait waits without a stall"
@@ -283,7 +283,7 @@ class FrontBench(Bench):
         asks, index = bool(dut.barriers__asks.value), int(dut.barriers__index.value)
         assert not asks or not self._asked[-1][0] or index == self._asked[-1][1], "a question must be about one barrier"
         self._asked = [*self._asked[-4:], (asks, index)]
-        dut.barriers__known.value = int(all(asks for asks, _ in self._asked[len(self._asked) - latency:]))
+        dut.barriers__answered.value = int(all(asks for asks, _ in self._asked[len(self._asked) - latency:]))
         if self.barriers == "random":       # a barrier completes before the front end gives up
             self._zeros = 0 if self._zeros == 5 or self.rng.random() < 0.3 else self._zeros + 1
             dut.barriers__complete.value = int(self._zeros == 0)
@@ -376,15 +376,15 @@ class FrontBench(Bench):
         raise AssertionError(f"the program must end within {limit} cycles")
 
     async def drain(self):
-        """Wait until all operations are over; the tokens must be free then."""
+        """Wait until all operations are over; the scoreboard must be empty then."""
         quiet = 0
-        while quiet < 100 and (any(self.in_flight.values()) or not self.dut.tokens_empty.value):
+        while quiet < 100 and (any(self.in_flight.values()) or not self.dut.scoreboard_empty.value):
             await RisingEdge(self.dut.clk)
-            # An operation at the gate is in flight too; its unit may not take it for a while.
+            # A pending operation is in flight too; its unit may not take it for a while.
             quiet = 0 if any(self.in_flight.values()) or any(offer.value for _, offer, _ in self._offers) else quiet + 1
             self.progress()
         await self.cycles(4)
-        assert self.dut.tokens_empty.value, "tokens must be free when all operations are over"
+        assert self.dut.scoreboard_empty.value, "the scoreboard must be empty when all operations are over"
 
     async def run(self, entry=0):
         """Run what is loaded on design and model; compares errors, instructions and operations."""

@@ -31,7 +31,7 @@ class Engine:
             if dut.recurrent__start.value:
                 assert not dut.recurrent__busy.value, "the engine is started when it is idle"
                 busy = dut.units__thread_busy.value or dut.units__matrix_busy.value or dut.units__writes_pending.value
-                assert dut.tokens_empty.value and not busy, "the engine is started when the lanes are at rest"
+                assert dut.scoreboard_empty.value and not busy, "the engine is started when the lanes are at rest"
                 self.images.append(int(dut.recurrent__address.value))
                 left = int(self.bench.rng.integers(1, LONGEST))
             dut.recurrent__busy.value = int(left != 0)

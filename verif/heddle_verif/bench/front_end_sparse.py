@@ -30,7 +30,7 @@ class Engine:
                 assert not started, f"operations wait until all jobs are done: {started}"
             if dut.sparse__job__valid.value:
                 busy = dut.units__thread_busy.value or dut.units__matrix_busy.value or dut.units__writes_pending.value
-                assert offered or (dut.tokens_empty.value and not busy), "a job is offered when the lanes are at rest"
+                assert offered or (dut.scoreboard_empty.value and not busy), "a job is offered when the lanes are at rest"
                 self.refused += not dut.sparse__job__ready.value
                 if dut.sparse__job__ready.value:
                     job = sparse_start_layout.from_bits(int(dut.sparse__job__payload.value))

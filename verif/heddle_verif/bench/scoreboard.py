@@ -1,4 +1,4 @@
-"""Bench of the register tokens against lists in Python."""
+"""Bench of the scoreboard against lists in Python."""
 
 import functools
 import itertools
@@ -6,7 +6,7 @@ import operator
 
 import cocotb
 from cocotb.triggers import ReadOnly, RisingEdge
-from heddle.constants import TOKEN_GRANULES
+from heddle.constants import REGISTER_GROUPS
 from heddle.front_end.scoreboard import Scoreboard, hazard_layout
 from heddle_sim.toolchain.cocotb_process import bench_config
 
@@ -18,39 +18,39 @@ CYCLES = 12000
 
 
 class Model:
-    """What is in flight: tokens of thread instructions, groups of mm with the same product granules; oldest first. And the instruction
-    that waits: (token, for_matrix, flag, lanes_only)."""
+    """What is in flight: register groups of thread instructions, entries of mm with equal product register groups; oldest
+    first. And the instruction that waits: (uses, for_matrix, flag, lanes_only)."""
 
     def __init__(self, cfg):
         self.depth = cfg.thread_queue + 2
-        self.awaited = 0                        # factor granules of mm that went ahead of loads
+        self.awaited = 0                        # factor groups of mm that went ahead of loads
         self.thread, self.matrix = [], []       # (product, factor, flag); [product, factor, count]
         self.waits, self.is_free = None, False
 
-    def joins(self, token):
-        return bool(self.matrix) and self.matrix[-1][0] == token["product"] and self.matrix[-1][2] < GROUP_LIMIT
+    def joins(self, uses):
+        return bool(self.matrix) and self.matrix[-1][0] == uses["product"] and self.matrix[-1][2] < GROUP_LIMIT
 
     @staticmethod
     def held(entries):
-        """Factor granules of thread instructions."""
+        """Factor groups of thread instructions."""
         return functools.reduce(operator.or_, (entry[1] for entry in entries), 0)
 
-    def meets(self, token, for_matrix, lanes_only):
+    def meets(self, uses, for_matrix, lanes_only):
         """The other unit has its registers."""
         held = self.thread if for_matrix else self.matrix
-        needed = token["factor"] & ~(lanes_only if for_matrix and not self.matrix else 0)
-        return (any(entry[0] & token["product"] or entry[1] & needed for entry in held)
+        needed = uses["factor"] & ~(lanes_only if for_matrix and not self.matrix else 0)
+        return (any(entry[0] & uses["product"] or entry[1] & needed for entry in held)
                 or (for_matrix and any(entry[2] for entry in self.thread)))
 
     def places(self, for_matrix):
         return GROUPS - len(self.matrix) if for_matrix else self.depth - len(self.thread)
 
-    def free(self, token, for_matrix, _, lanes_only):
-        place = self.places(for_matrix) or (for_matrix and self.joins(token))
-        return not self.meets(token, for_matrix, lanes_only) and bool(place)
+    def free(self, uses, for_matrix, _, lanes_only):
+        place = self.places(for_matrix) or (for_matrix and self.joins(uses))
+        return not self.meets(uses, for_matrix, lanes_only) and bool(place)
 
     def take(self, item):
-        """What happens at the gate in a cycle in which it is open: ``item`` comes, or None."""
+        """What happens in a cycle in which ``i`` is ready: ``item`` comes, or None."""
         other = item and self.waits and self.waits[1] != item[1]
         if item:
             after_mm = self.waits and self.waits[1]     # the unit is not empty then
@@ -58,14 +58,14 @@ class Model:
         self.is_free = bool(item and not other and not meets and self.places(item[1]) >= 2)
         self.waits = item
 
-    def add(self, token, for_matrix, flag):
+    def add(self, uses, for_matrix, flag):
         if not for_matrix:
-            self.thread.append((token["product"], token["factor"], flag))
-        elif self.joins(token):
-            self.matrix[-1][1] |= token["factor"]
+            self.thread.append((uses["product"], uses["factor"], flag))
+        elif self.joins(uses):
+            self.matrix[-1][1] |= uses["factor"]
             self.matrix[-1][2] += 1
         else:
-            self.matrix.append([token["product"], token["factor"], 1])
+            self.matrix.append([uses["product"], uses["factor"], 1])
 
     def done(self, matrix):
         if not matrix:
@@ -77,37 +77,37 @@ class Model:
 
 
 def few_granules(rng, same, turns):
-    """Instructions of up to two granules. ``same``: how often one has the granules of the one before; ``turns``: how often it is for the
+    """Instructions of up to two groups. ``same``: how often one has the groups of the one before; ``turns``: how often it is for the
     other unit."""
 
-    def granules():
-        return sum(1 << bit for bit in set(rng.integers(0, TOKEN_GRANULES, int(rng.integers(0, 3))).tolist()))
+    def groups():
+        return sum(1 << bit for bit in set(rng.integers(0, REGISTER_GROUPS, int(rng.integers(0, 3))).tolist()))
 
-    token, for_matrix = {"product": granules(), "factor": granules()}, False
+    uses, for_matrix = {"product": groups(), "factor": groups()}, False
     while True:
         if rng.random() >= same:
-            token = {"product": granules(), "factor": granules()}
+            uses = {"product": groups(), "factor": groups()}
         elif rng.random() < 0.3:
-            token = token | {"factor": granules()}
+            uses = uses | {"factor": groups()}
         if rng.random() < turns:
             for_matrix = not for_matrix
-        yield token, for_matrix
+        yield uses, for_matrix
 
 
 def many_granules(rng):
-    """Instructions of many granules, out of those that the other unit leaves alone for a while, so that one too many is seen at once."""
+    """Instructions of many groups, out of those that the other unit leaves alone for a while, so that one too many is seen at once."""
     for index in itertools.count():
         if index % 100 == 0:
-            of_matrix = {name: int(rng.integers(1 << TOKEN_GRANULES)) for name in ("product", "factor")}
+            of_matrix = {name: int(rng.integers(1 << REGISTER_GROUPS)) for name in ("product", "factor")}
         for_matrix = bool(rng.random() < 0.5)
-        mine = {name: granules if for_matrix else ~granules for name, granules in of_matrix.items()}
-        yield {name: int(rng.integers(1 << TOKEN_GRANULES)) & granules for name, granules in mine.items()}, for_matrix
+        mine = {name: groups if for_matrix else ~groups for name, groups in of_matrix.items()}
+        yield {name: int(rng.integers(1 << REGISTER_GROUPS)) & groups for name, groups in mine.items()}, for_matrix
 
 
 def long_groups(rng):
-    """Many ``mm`` with the same granules, and seldom an instruction of threads, without any."""
+    """Many ``mm`` with the same groups, and seldom an instruction of threads, without any."""
     for index in itertools.count():
-        product = 1 << (index // 100 % TOKEN_GRANULES)
+        product = 1 << (index // 100 % REGISTER_GROUPS)
         for_matrix = bool(rng.random() < 0.95)
         yield {"product": product if for_matrix else 0, "factor": 0}, for_matrix
 
@@ -117,20 +117,20 @@ async def exercise(dut, instructions, finish, flagged=0.1):
     cycle. Returns the bench and how often what happened."""
     bench = Bench(dut, Scoreboard(bench_config()))
     await bench.start()
-    rng, model, offset_memory = bench.rng, Model(bench.cfg), bench.cfg.gather_offsets << TOKEN_GRANULES
+    rng, model, offset_memory = bench.rng, Model(bench.cfg), bench.cfg.gather_offsets << REGISTER_GROUPS
     seen = dict.fromkeys(("joined", "limit", "refused", "full", "both", "at once", "ahead"), 0)
-    for token, for_matrix in itertools.islice(instructions(rng), bench.rounds(CYCLES)):
+    for uses, for_matrix in itertools.islice(instructions(rng), bench.rounds(CYCLES)):
         if rng.random() < 0.02:         # ``offsets`` or ``gather``
-            token = token | {"product": token["product"] | offset_memory}
-        lanes_only = (1 << TOKEN_GRANULES) - 1 if rng.random() < 0.5 else int(rng.integers(1 << TOKEN_GRANULES))
-        item = token, for_matrix, int(rng.random() < flagged), lanes_only
+            uses = uses | {"product": uses["product"] | offset_memory}
+        lanes_only = (1 << REGISTER_GROUPS) - 1 if rng.random() < 0.5 else int(rng.integers(1 << REGISTER_GROUPS))
+        item = uses, for_matrix, int(rng.random() < flagged), lanes_only
         clear = int(rng.random() < 0.002)
         ends = {False: bool(model.thread) and rng.random() < finish[0], True: bool(model.matrix) and rng.random() < finish[1]}
         add = int(model.is_free and rng.random() < 0.9)
         is_open = not model.waits or bool(add)
         take = int(is_open and rng.random() < 0.9)
         dut.i__payload.value = pack(hazard_layout(bench.cfg), {
-            "token": token, "for_matrix": int(item[1]), "writes_predicate": item[2], "lanes_only": item[3]})
+            "uses": uses, "for_matrix": int(item[1]), "writes_predicate": item[2], "lanes_only": item[3]})
         dut.i__valid.value, dut.add.value, dut.clear.value = take, add, clear
         dut.thread_done.value, dut.matrix_done.value = int(ends[False]), int(ends[True])
         await ReadOnly()
@@ -184,7 +184,7 @@ async def random_instructions(dut, finish, same):
 
 
 @cocotb.test(timeout_time=600, timeout_unit="us")
-async def every_granule(dut):
+async def every_group(dut):
     bench, seen = await exercise(dut, many_granules, (0.4, 0.4))
     assert seen["refused"] > bench.rounds(200) and seen["both"] > bench.rounds(20), seen
 

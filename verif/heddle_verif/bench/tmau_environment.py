@@ -76,7 +76,7 @@ class CopyBench(Bench):
         self.issued = self.accepted = self.done = 0
         self.busy = False
         self.unanswered = {"read": Counter(), "write": Counter()}     # bursts that are not answered, by tag
-        self.mover_tags = [1 << self.cfg.tag_bits - 1] * self.cfg.copy_within
+        self.dma_tags = [1 << self.cfg.tag_bits - 1] * self.cfg.copy_within
         self.errors, self.arrived = Counter(), Counter()
         self.expected_errors, self.expected_arrivals = Counter(), Counter()
         self.moved = self.conflict_events = self.compared = 0
@@ -227,7 +227,7 @@ class CopyBench(Bench):
             self.unanswered[kind][item["tag"]] -= 1
         if stream.endswith("data"):
             self.moved += self.beat_blocks
-        if stream == "write_response" and item["tag"] in self.mover_tags:
+        if stream == "write_response" and item["tag"] in self.dma_tags:
             self.transferred += self.parts.popleft()
 
     def _request(self, kind, request):
@@ -236,9 +236,9 @@ class CopyBench(Bench):
         if request.get("prefetch"):     # without an answer
             return
         tags = range(cfg.axi_reads + 2 * cfg.tensors) if kind == "read" else range(cfg.axi_writes)
-        assert tag in {*tags, *self.mover_tags}, f"tag {tag} of a {kind} must be one of {tags}, or of copies within memory"
-        assert tag in self.mover_tags or not self.unanswered[kind][tag], f"tag {tag} must not be used twice"
-        if kind == "write" and tag in self.mover_tags:
+        assert tag in {*tags, *self.dma_tags}, f"tag {tag} of a {kind} must be one of {tags}, or of copies within memory"
+        assert tag in self.dma_tags or not self.unanswered[kind][tag], f"tag {tag} must not be used twice"
+        if kind == "write" and tag in self.dma_tags:
             self.parts.append(size)
         self.unanswered[kind][tag] += 1
 

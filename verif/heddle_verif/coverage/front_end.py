@@ -1,11 +1,11 @@
-"""Coverage of the front end: instructions with guards and sources of operands, and what holds its gate."""
+"""Coverage of the front end: instructions with guards and sources of operands, and what stalls it."""
 
 from heddle.isa.encoding import GUARD_ALWAYS, UNIFORM_FUNCTIONS, AluFunction, Opcode, OperandSource
 from heddle_sim.isa.fields import FIELDS
 
 from .model import SWIZZLES, Exclusion, Group
 
-__all__ = ["GATE", "INSTRUCTION", "instruction_values", "sample_gate", "sample_instruction"]
+__all__ = ["INSTRUCTION", "STALL", "instruction_values", "sample_instruction", "sample_stall"]
 
 OPCODES = [opcode.name for opcode in Opcode]
 SOURCES = [source.name.lower() for source in OperandSource]
@@ -29,9 +29,9 @@ INSTRUCTION = Group(
                   function=[name for name in FUNCTIONS if AluFunction[name] not in UNIFORM_FUNCTIONS]),
         Exclusion("a trap that is taken ends the program with an error", opcode="TRAP", guard="always")])
 
-GATE = Group(
-    "front_end.gate", "What begins to hold the front end back, or that nothing does, in its bench.",
-    {"reason": ("nothing", "tokens", "queue of the thread unit full", "queue of the matrix unit full", "queue of the TMAU full",
+STALL = Group(
+    "front_end.stall", "What begins to hold the front end back, or that nothing does, in its bench.",
+    {"reason": ("nothing", "hazard", "queue of the thread unit full", "queue of the matrix unit full", "queue of the TMAU full",
                 "a barrier or wait")})
 
 _QUEUES = {"thread": "queue of the thread unit full", "matrix": "queue of the matrix unit full", "copy": "queue of the TMAU full"}
@@ -67,13 +67,13 @@ def sample_instruction(word, place):
         INSTRUCTION.sample(**values, place=place)
 
 
-def sample_gate(tokens, refused, barrier):
-    """Count a reason that begins: no tokens, units that refuse, a barrier or wait."""
+def sample_stall(hazard, refused, barrier):
+    """Count a reason that begins: a hazard, units that refuse, a barrier or wait."""
     for unit in refused:
-        GATE.sample(reason=_QUEUES[unit])
-    if tokens:
-        GATE.sample(reason="tokens")
+        STALL.sample(reason=_QUEUES[unit])
+    if hazard:
+        STALL.sample(reason="hazard")
     if barrier:
-        GATE.sample(reason="a barrier or wait")
-    if not (tokens or refused or barrier):
-        GATE.sample(reason="nothing")
+        STALL.sample(reason="a barrier or wait")
+    if not (hazard or refused or barrier):
+        STALL.sample(reason="nothing")

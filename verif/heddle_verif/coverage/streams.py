@@ -1,4 +1,4 @@
-"""Coverage of streams: how their items come and are held back; levels of queues; what holds the gate of the front end."""
+"""Coverage of streams: how their items come and are held back; levels of queues; what stalls the front end."""
 
 import re
 

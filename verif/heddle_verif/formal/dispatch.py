@@ -117,7 +117,7 @@ class DispatchSpec(Component):
         return m
 
     def _environment(self, m, dut):
-        inputs = [dut.stop, dut.start, dut.units, dut.barriers.known, dut.barriers.complete, dut.barriers.overrun, dut.barriers.excess,
+        inputs = [dut.stop, dut.start, dut.units, dut.barriers.answered, dut.barriers.complete, dut.barriers.overrun, dut.barriers.excess,
                   dut.groups.rows_busy, dut.groups.pending, dut.groups.unread, dut.recurrent.busy, dut.recurrent.error, dut.wait_timeout,
                   dut.sparse.job.ready, dut.sparse.left,
                   dut.o_thread.ready, dut.o_matrix.ready, dut.o_copy.ready, dut.o_tensor.ready]
@@ -125,7 +125,7 @@ class DispatchSpec(Component):
             for signal in ([getattr(port, name) for name in port.signature.members] if hasattr(port, "signature") else [port]):
                 value = signal if isinstance(signal, Signal) else signal.as_value()
                 m.d.comb += value.eq(AnySeq(len(value)))
-        m.d.comb += Assume(~dut.start | (~dut.active & dut.tokens_empty))
+        m.d.comb += Assume(~dut.start | (~dut.active & dut.scoreboard_empty))
 
     def _marked(self, m, dut, instruction):
         """The marked instruction, and what the units get of it."""
@@ -195,11 +195,12 @@ class DispatchSpec(Component):
     def _calm(self, m, dut, instruction):
         """Cycles in which the same instruction is at issue and nothing holds it."""
         calm, units, groups, waiting = Signal(range(CALM_CYCLES + 2)), dut.units, dut.groups, self._queue.status.waiting
-        in_queue = Mux(waiting, ~dut.o_thread.valid & ~dut.o_matrix.valid, ~dut.tokens_empty)       # an operation is not free, or in flight
+        in_queue = Mux(waiting, ~dut.o_thread.valid & ~dut.o_matrix.valid, ~dut.scoreboard_empty)   # an operation is not free, or in flight
         holds = (units.thread_busy | units.matrix_busy | units.copy_busy | units.writes_pending | dut.recurrent.busy | groups.rows_busy
                  | (dut.sparse.left != 0) | ~dut.sparse.job.ready
                  | (groups.pending != 0) | (groups.unread != 0) | in_queue | self._awaits)
-        ready = dut.o_thread.ready & dut.o_matrix.ready & dut.o_copy.ready & dut.o_tensor.ready & dut.barriers.known & dut.barriers.complete
+        ready = (dut.o_thread.ready & dut.o_matrix.ready & dut.o_copy.ready & dut.o_tensor.ready & dut.barriers.answered
+                 & dut.barriers.complete)
         with m.If(self._execute & ~self._leave & ready & ~holds):
             m.d.sync += calm.eq(calm + 1)
         with m.Else():

@@ -31,7 +31,7 @@ __all__ = ["PROOFS", "main"]
 
 _STREAM = "order, nothing lost or doubled, capacity, stream rules"
 _TURNS = "nothing lost, every input in its turn, stream rules"
-_SCOREBOARD = "no granule held by both units, instructions in flight are not lost"
+_SCOREBOARD = "no register group held by both units, instructions in flight are not lost"
 _SHARED = "each request is answered once, in order, within a bound of cycles, "
 _WRITES = "requests join without loss, each has its acknowledgement, stream rules"
 _CONTENTS = "a read sees what was acknowledged before it"
@@ -96,7 +96,7 @@ PROOFS = {proof.name: proof for proof in (
     Proof(name="burst_generator_512", make=lambda: BurstGeneratorSpec(512), says="bursts cover the transfer, never cross 512 bytes",
           bounded=5, cover=6, unbounded="pdr"),
     Proof(name="box_walk_tile", make=lambda: BoxWalkSpec(False), says="all rows of a tile, each at its place, the last one marked",
-          bounded=4, cover=10, unbounded="pdr", nightly=True, limit_s=1600),
+          bounded=4, cover=10, unbounded="pdr", soak=True, limit_s=1600),
     Proof(name="box_walk_pixels", make=lambda: BoxWalkSpec(True), says="all pixels of a column, the last one marked", bounded=4, cover=10,
           unbounded="pdr"),
     Proof(name="row_bursts", make=RowBurstsSpec, says="pieces cover the shared memory of a box and nothing else, one line each", bounded=4,

@@ -1,4 +1,4 @@
-"""Register tokens: exclusion of the two units, and that no instruction in flight is lost."""
+"""Scoreboard: exclusion of the two units, and that no instruction in flight is lost."""
 
 from amaranth.asserts import AnyConst, AnySeq
 from amaranth.hdl import Array, Assert, Assume, Cat, Cover, Module, Mux, Signal
@@ -10,14 +10,14 @@ __all__ = ["ScoreboardSpec"]
 
 
 class ScoreboardSpec(Component):
-    """Model: for each unit a list of the instructions in flight, with one bit that says whether it uses a symbolic granule.
+    """Model: for each unit a list of the instructions in flight, with one bit that says whether it uses a symbolic group.
 
-    While an instruction in flight of one unit uses the granule, none of the other unit that uses it is ``free``; an ``mm`` is not free
+    While an instruction in flight of one unit uses the group, none of the other unit that uses it is ``free``; an ``mm`` is not free
     while a thread instruction that writes predicates is in flight; the empty flags are exact; what has waited a cycle with nothing in
     flight is free; what is free stays so until it is added. An ``mm`` may be free while such a thread instruction is in flight: if its
-    lanes alone need the granule and no other ``mm`` is in flight; the matrix unit is held, by ``matrix_hold`` of the cycle before, until
-    the granule is free. Environment: instructions are taken when the gate is open, added when free only, and complete in order; at most
-    ``in_flight`` of a unit are under way; two granules of each kind are used (the others are treated alike, bit by bit).
+    lanes alone need the group and no other ``mm`` is in flight; the matrix unit is held, by ``matrix_hold`` of the cycle before, until
+    the group is free. Environment: instructions are taken when ``i`` is ready, added when free only, and complete in order; at most
+    ``in_flight`` of a unit are under way; two groups of each kind are used (the others are treated alike, bit by bit).
     """
 
     def __init__(self, in_flight):
@@ -28,10 +28,10 @@ class ScoreboardSpec(Component):
         m = Module()
         m.submodules.dut = dut = Scoreboard(load_config("tiny").replace(thread_queue=2))
         limit, new = self._in_flight_limit, dut.i.payload
-        granule, is_factor = Signal(), Signal()
-        m.d.comb += [granule.eq(AnyConst(1)), is_factor.eq(AnyConst(1))]
+        group, is_factor = Signal(), Signal()
+        m.d.comb += [group.eq(AnyConst(1)), is_factor.eq(AnyConst(1))]
         m.d.comb += [
-            new.token.product.eq(AnySeq(2)), new.token.factor.eq(AnySeq(2)), new.for_matrix.eq(AnySeq(1)),
+            new.uses.product.eq(AnySeq(2)), new.uses.factor.eq(AnySeq(2)), new.for_matrix.eq(AnySeq(1)),
             new.writes_predicate.eq(AnySeq(1)), dut.i.valid.eq(dut.i.ready & AnySeq(1)), dut.add.eq(dut.free & AnySeq(1)),
             dut.thread_done.eq(AnySeq(1)), dut.matrix_done.eq(AnySeq(1)), dut.clear.eq(AnySeq(1)),
         ]
@@ -40,7 +40,7 @@ class ScoreboardSpec(Component):
         with m.If(dut.i.ready):
             m.d.sync += [
                 waiting.eq(dut.i.valid & ~dut.clear), for_matrix.eq(new.for_matrix), writes.eq(new.writes_predicate),
-                uses.eq(Mux(is_factor, new.token.factor.bit_select(granule, 1), new.token.product.bit_select(granule, 1))),
+                uses.eq(Mux(is_factor, new.uses.factor.bit_select(group, 1), new.uses.product.bit_select(group, 1))),
             ]
         with m.Elif(dut.clear):
             m.d.sync += waiting.eq(0)
@@ -48,9 +48,9 @@ class ScoreboardSpec(Component):
         for name, mine, done in (("thread", ~for_matrix, dut.thread_done), ("matrix", for_matrix, dut.matrix_done)):
             units[name] = self._in_flight(m, name, dut.add & mine, done, uses, writes, dut.clear)
         thread, matrix = units["thread"], units["matrix"]
-        lanes_only, early, hold = Signal(reset_less=True), Signal(), Signal()   # ``lanes_only`` of the granule, for what waits
+        lanes_only, early, hold = Signal(reset_less=True), Signal(), Signal()   # ``lanes_only`` of the group, for what waits
         with m.If(dut.i.ready):
-            m.d.sync += lanes_only.eq(is_factor & new.lanes_only.bit_select(granule, 1))
+            m.d.sync += lanes_only.eq(is_factor & new.lanes_only.bit_select(group, 1))
         m.d.sync += hold.eq(dut.matrix_hold & ~dut.clear)
         m.d.comb += [
             new.lanes_only.eq(AnySeq(2)), early.eq(lanes_only & (matrix["count"] == 0)), Assume(~(hold & dut.matrix_done)),
@@ -82,7 +82,7 @@ class ScoreboardSpec(Component):
         return m
 
     def _in_flight(self, m, name, add, done, uses, writes, clear):
-        """The instructions in flight of a unit, oldest first: used granule, writes predicates."""
+        """The instructions in flight of a unit, oldest first: used group, writes predicates."""
         limit = self._in_flight_limit
         count = Signal(range(limit + 1), name=f"{name}_count")
         entries = {key: Array([Signal(name=f"{name}_{key}_{index}", reset_less=True) for index in range(limit + 1)])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from heddle.config import Config, ConfigError
-from heddle.constants import TOKEN_GRANULES
+from heddle.constants import REGISTER_GROUPS
 from heddle.errors import UsageError
 
 from ...isa import assemble
@@ -49,9 +49,9 @@ def check_regions(cfg: Config, regions: Sequence[Region]) -> None:
 
 def check_factors(cfg: Config, words: int, halves: int = 2) -> None:
     """Raises ``AssertionError`` unless ``words`` factor words fit a part (of ``halves``) of the register file that is loaded while
-    ``mm`` reads another. The last granule has the places of the columns of B."""
-    granule = cfg.factor_words // TOKEN_GRANULES
-    most = (TOKEN_GRANULES // halves - 1) * granule
+    ``mm`` reads another. The last register group has the places of the columns of B."""
+    words_per_group = cfg.factor_words // REGISTER_GROUPS
+    most = (REGISTER_GROUPS // halves - 1) * words_per_group
     assert 0 < words <= most, f"factor words must be from 1 to {most}, not {words}"
 
 

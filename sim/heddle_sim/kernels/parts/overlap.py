@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from heddle.config import Config
-from heddle.constants import BANK_BYTES, BANKS, TOKEN_GRANULES
+from heddle.constants import BANK_BYTES, BANKS, REGISTER_GROUPS
 
 if TYPE_CHECKING:
     from .merges import Merge
 
-__all__ = ["HALF_GRANULES", "first_groups", "group_granules", "last_parts", "store_accesses", "store_cycles"]
+__all__ = ["HALF_GROUPS", "aligned_groups", "first_groups", "last_parts", "store_accesses", "store_cycles"]
 
-HALF_GRANULES = TOKEN_GRANULES // 2 - 1     # of the factor registers for one block of A; the last granule has the offsets of B
+HALF_GROUPS = REGISTER_GROUPS // 2 - 1     # of the factor registers for one block of A; the last register group has the offsets of B
 _START = 12                                 # from the issue of mm to its first step
 _STARTED = 4                                # from the end of a load to that step, where mm was issued ahead of it
 _PARTS = 5                                  # of the last tile at most: p2 to p6
@@ -34,18 +34,18 @@ def _sizes(slices: int, block: int, start: tuple[int, ...], growth: float) -> li
     return sizes
 
 
-def group_granules(cfg: Config, block: int) -> int:
-    """Token granules of which a group begins at a multiple: ``block`` factor words that a vector load writes may be more than one."""
-    return max(1, block * TOKEN_GRANULES // cfg.factor_words)
+def aligned_groups(cfg: Config, block: int) -> int:
+    """Register groups of which a group begins at a multiple: ``block`` factor words that a vector load writes may be more than one."""
+    return max(1, block * REGISTER_GROUPS // cfg.factor_words)
 
 
 def first_groups(cfg: Config, merge: Merge, slices: int, passes: int = 1) -> list[int]:
-    """Lengths of the groups of slices in which the first block of A is loaded; ``None`` when there are too few granules.
+    """Lengths of the groups of slices in which the first block of A is loaded; ``None`` when there are too few register groups.
 
-    Each goes into token granules of its own, so that ``mm`` works on one while the next is loaded."""
-    granule = cfg.factor_words // TOKEN_GRANULES
+    Each goes into register groups of its own, so that ``mm`` works on one while the next is loaded."""
+    words_per_group = cfg.factor_words // REGISTER_GROUPS
     block = 1 if merge.kb > 1 else BANK_BYTES // cfg.dot        # slices of a load
-    aligned = group_granules(cfg, block)
+    aligned = aligned_groups(cfg, block)
     load, mm = cfg.thread_groups + 7, passes * merge.registers * merge.step_cycles(cfg.fetch_slots)
     best = None
     # An mm that went ahead of its load begins so early that one word would not last until the next load is done.
@@ -55,12 +55,12 @@ def first_groups(cfg: Config, merge: Merge, slices: int, passes: int = 1) -> lis
         sizes, first, used = _sizes(slices, block, start, growth), 0, 0
         loaded = done = 0
         for size in sizes:
-            used = -(-used // aligned) * aligned + -(-(first % block + size) // granule)
+            used = -(-used // aligned) * aligned + -(-(first % block + size) // words_per_group)
             # A vector load writes one factor word a cycle.
             loaded += load - block + size if size < min(3, block) else load * -(-(first % block + size) // block)
             done = max(done, loaded + (_START if first else _STARTED)) + size * mm
             first += size
-        if used <= HALF_GRANULES and (best is None or (done, len(sizes)) < best[0]):
+        if used <= HALF_GROUPS and (best is None or (done, len(sizes)) < best[0]):
             best = (done, len(sizes)), sizes
     return best and best[1]
 
