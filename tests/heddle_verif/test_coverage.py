@@ -184,10 +184,10 @@ def test_a_run_of_other_declarations_is_left_out(tmp_path, monkeypatch, capsys):
     folder.mkdir()
     (folder / "nightly.json").write_text(json.dumps({"groups": {"no.group": []}}))
     assert main(["report"]) == 2
-    (folder / "test.json").write_text(json.dumps({"groups": {"front_end.gate": [["tokens", 2]]}}))
+    (folder / "test.json").write_text(json.dumps({"groups": {"front_end.stall": [["hazard", 2]]}}))
     assert main(["report"]) == 0
     said = capsys.readouterr()
-    assert "left out" in said.err and "front_end.gate: reason: 5 of 6 not sampled" in said.out
+    assert "left out" in said.err and "front_end.stall: reason: 5 of 6 not sampled" in said.out
 
 
 @pytest.mark.parametrize("name", GROUPS)

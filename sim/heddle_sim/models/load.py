@@ -90,7 +90,7 @@ def read_source(path: str | os.PathLike[str], shapes: Shapes | None = None,
     return TfliteSource(path, _checked_shapes(shapes))
 
 
-def _checked_shapes(shapes: Shapes | None) -> Shapes:
+def _checked_shapes(shapes: Shapes | None) -> dict[str, int | tuple[int, ...]]:
     if shapes is None:
         return {}
     if not isinstance(shapes, Mapping):
