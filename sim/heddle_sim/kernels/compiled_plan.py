@@ -10,7 +10,7 @@ from typing import Self
 
 import numpy as np
 from heddle.config import Config
-from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, REGISTER_GROUPS, ROW_BYTES
+from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, ROW_BYTES
 from heddle.errors import UsageError
 
 from ..compiled.geometry import Geometry
@@ -25,6 +25,7 @@ from .parts.fitting import Region, Unfit, check_regions, check_tensors
 from .parts.offset_window import ENTRY_BYTES, OffsetWindow
 from .parts.output_tile import OutputTile
 from .parts.planes import Planes
+from .parts.register_groups import half_words, words_per_group
 from .parts.shares import Share, share_out
 from .parts.tiling import MAX_SLICES, round_up
 from .problem import Elements, Problem
@@ -106,11 +107,6 @@ class CompiledConvolutionPlan(Kernel):
                                  problem.ka, self.parts)
         self._place()
 
-    @property
-    def words_per_group(self) -> int:
-        """Factor words that the scoreboard tells apart from others."""
-        return self.cfg.factor_words // REGISTER_GROUPS
-
     def _choose_planes(self) -> None:
         """Planes of x with the channels of the group, and how its rows are copied."""
         problem = self.problem
@@ -140,12 +136,12 @@ class CompiledConvolutionPlan(Kernel):
         # Of a tile of filters: its groups, where there are some.
         self.parts = problem.parts if shape.group == 1 else min(problem.ka, shape.group) if problem.ka > 1 else 1
         # Filters that the factor registers do not hold are streamed: words of a part, of which two have a place, and parts of a filter.
-        words_per_group = self.words_per_group
-        self.part_words = max(words_per_group, MAX_SLICES)
+        group = words_per_group(self.cfg)
+        self.part_words = max(group, MAX_SLICES)
         self.stream_parts = -(-self.steps // self.part_words)
-        self.streamed = self._whole >= _STREAMED or self.group_words * self.parts + 2 * words_per_group > cfg.factor_words
+        self.streamed = self._whole >= _STREAMED or self.group_words * self.parts + 2 * group > cfg.factor_words
         if self.streamed:
-            self._check_streamed(elements, 2 * words_per_group)
+            self._check_streamed(elements, 2 * group)
             self.group_words = self.stream_parts * self.part_words
         self.words = self.group_words * self.parts
         self.weight_pitch = self.words * cfg.dot
@@ -165,13 +161,13 @@ class CompiledConvolutionPlan(Kernel):
 
     def _choose_factors(self) -> None:
         """Factor registers: places of the bases of pixels, and of weights."""
-        cfg, words_per_group = self.cfg, self.words_per_group
+        cfg, group = self.cfg, words_per_group(self.cfg)
         # Bases in register groups of their own.
-        self.offsets = [FIRST_FACTOR_REGISTER + (cfg.factor_words - parity * words_per_group) * cfg.numbers_per_word - 1
+        self.offsets = [FIRST_FACTOR_REGISTER + (cfg.factor_words - parity * group) * cfg.numbers_per_word - 1
                         for parity in range(2)]
         self.zeros = [number - 1 for number in self.offsets]        # where refills find 0, beside the bases of the same tile
         # Two halves of the factor registers, each of whole register groups, where threads load four registers at once.
-        self.half_words = (REGISTER_GROUPS // 2 - 1) * words_per_group
+        self.half_words = half_words(cfg)
         aligned, several = self.half_words * cfg.numbers_per_word % 4 == 0, self.filter_tiles > 1
         self.halves = not self.streamed and aligned and self._whole < 2 and several and self.words <= self.half_words
         # The first tile of some filters loads their weights, each in front of its ``mm``; else all are loaded in front of it.
@@ -262,7 +258,7 @@ class CompiledConvolutionPlan(Kernel):
         # Slots that streamed filters use: the chunks of two parts fill them some times.
         self.stream_slots = max(2, min(slots, self.part_words // chunk))
         # Chunks of weights that are loaded together.
-        self.together = max(self.words_per_group // chunk, 1) if self.among else 0
+        self.together = max(words_per_group(self.cfg) // chunk, 1) if self.among else 0
         self.chunk_pitch = chunk * cfg.dot + BANK_BYTES
         self.slot_bytes = cfg.threads * self.chunk_pitch
         # First the padding: a row, which no swizzle leaves. Then entries, places of the lanes, and their biases and multipliers.

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Self
 
 from heddle.config import Config
-from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS, REGISTER_GROUPS
+from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS
 from heddle.errors import UsageError
 
 from ..isa.features import lacking
@@ -26,6 +26,7 @@ from .kernel import Kernel
 from .parts.fitting import Region, Unfit, check_factors, check_regions
 from .parts.launch import Launch
 from .parts.merges import write_scaled
+from .parts.register_groups import half_words
 from .parts.shares import Share, begin_share, share_out
 from .parts.text import KernelText
 from .parts.tiling import MAX_SLICES, round_up
@@ -71,7 +72,7 @@ class ConvolutionKernel(Kernel):
         self.result_row = min(4 * threads, _ROW_BYTES)      # bytes of a row of a staged part of a tile
         self.parts = 4 * threads // self.result_row
         self.stage_bytes = round_up(threads * self.result_row, 1024) * self.parts
-        in_factors = cfg.factor_words // REGISTER_GROUPS * (REGISTER_GROUPS // 2 - 1) * cfg.dot
+        in_factors = half_words(cfg) * cfg.dot
         in_shared = (cfg.shared_bytes - stage_count * self.stage_bytes - 2048) // (2 * _SLOTS * threads)
         limit = min(_MAX_BOX, in_factors, in_shared) // BANK_BYTES
         if limit < 1:

@@ -19,7 +19,7 @@ from math import prod
 
 import numpy as np
 from heddle.config import Config
-from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS, REGISTER_GROUPS, ROW_BYTES
+from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS, ROW_BYTES
 from heddle.errors import UsageError
 from heddle.isa.compiled_offsets import GATHERED_BYTES
 
@@ -31,6 +31,7 @@ from .kernel import Kernel
 from .parts.fitting import Unfit
 from .parts.launch import Launch
 from .parts.offset_window import offset_lines
+from .parts.register_groups import GROUP_REGISTERS, half_words, words_per_group
 from .parts.text import KernelText
 from .parts.tiling import MAX_SLICES, round_up
 from .problem import Elements, Operands, Problem
@@ -39,7 +40,7 @@ __all__ = ["GatheredConvolutionKernel", "GatheredConvolutionProblem"]
 
 _IMAGE, _FILTERS = 0, 1                     # barriers
 _LOCAL, _B, _ELEMENTS = 0, 1, 2             # segments: shared memory, a tile of filters, the image
-_SET = PRODUCT_REGISTERS // REGISTER_GROUPS  # product registers from one set of sums to the next, at least
+_SET = GROUP_REGISTERS  # product registers from one set of sums to the next, at least
 _WORK = 8                                   # product registers for other uses
 _FIRST_STORES = 4                           # of a tile, in front of the copy of the tile before: the thread unit does not run dry
 _BANK_WORDS = BANK_BYTES // 4
@@ -79,11 +80,10 @@ class GatheredConvolutionKernel(Kernel):
         self.pixels = prod(shape.result)
         self.tiles, self.filter_tiles = -(-self.pixels // threads), -(-shape.outputs // threads)
         self.plane_pitch = 4 * threads * self.tiles
-        words_per_group = cfg.factor_words // REGISTER_GROUPS
         whole = BANK_BYTES // cfg.dot       # words of four registers: a half begins where a gather may write
-        self.half_words = (REGISTER_GROUPS // 2 - 1) * words_per_group // whole * whole
+        self.half_words = half_words(cfg) // whole * whole
         if self.steps > self.half_words:
-            raise UsageError(f"factor_words must be at least {2 * self.steps + 2 * words_per_group} for {self.elements} elements of a "
+            raise UsageError(f"factor_words must be at least {2 * self.steps + 2 * words_per_group(cfg)} for {self.elements} elements of a "
                              f"filter with method \"gather\", not {cfg.factor_words}")
         self.places = FIRST_FACTOR_REGISTER + cfg.factor_words * cfg.numbers_per_word - 1       # register of the places of the columns
         self.set = max(_SET, threads)

@@ -14,11 +14,12 @@ from typing import Any, Self
 
 import numpy as np
 from heddle.config import Config
-from heddle.constants import BANK_BYTES, PRODUCT_REGISTERS, REGISTER_GROUPS
+from heddle.constants import BANK_BYTES
 from heddle.errors import UsageError
 
 from ..golden.requantise import Requantise
 from .parts.fitting import Region
+from .parts.register_groups import GROUP_REGISTERS
 from .parts.requantisation import RequantiseSteps
 from .parts.shares import Share
 from .parts.tiling import Tiling, round_up
@@ -30,7 +31,6 @@ __all__ = ["LayerKernel", "LayerProblem"]
 
 _TABLE_COPIED, _A_STAGED = 4, (A_STAGED, 5)             # barriers
 _BIASES, _RESULT_SEGMENT, _MULTIPLIERS = 4, 5, 6        # segments
-_GROUP = PRODUCT_REGISTERS // REGISTER_GROUPS   # product registers that the scoreboard treats as one
 _NO_COLUMN = 1 << 16
 _QUEUED = 2             # lines for the thread unit to work on while other instructions are issued
 
@@ -104,7 +104,7 @@ class LayerKernel(TiledKernel):
         self.result_bytes = problem.result.itemsize
         self.table_bytes = problem.table_bytes(cfg)
         # An mm holds as many registers as there are threads: those of a half, and as many behind them that nobody uses.
-        self.halves = cfg.threads == tiling.columns == 2 * _GROUP and tiling.stages == 2 and problem.product.n > _GROUP
+        self.halves = cfg.threads == tiling.columns == 2 * GROUP_REGISTERS and tiling.stages == 2 and problem.product.n > GROUP_REGISTERS
         # A sum that the next step replaces is not written: the thread unit writes biases meanwhile.
         super().__init__(cfg, replace(problem.product, schedule=Schedule(1, 1, "column-outer")), tiling)
         self.problem = problem
@@ -116,7 +116,7 @@ class LayerKernel(TiledKernel):
         # Four registers for multipliers, then one that is zero, one with the offset of a row of C, the columns of halves, and bytes.
         self.factors = self.tile_registers() + 4
         self.zero, self.offset_rows = self.factors + 4, self.factors + 5
-        self.bytes = self.tile_registers() + _GROUP
+        self.bytes = self.tile_registers() + GROUP_REGISTERS
         kept = self.tiling.with_all_columns(self.column_blocks, self.table)
         self.keeps_b = kept is not None
         self.tiling = kept or self.tiling
@@ -125,7 +125,7 @@ class LayerKernel(TiledKernel):
         self.a_stages = (self.tiling.a_stage, end)
         self.stages_two = self.tiling.chunks == 1 and end + self.tiling.rows * self.tiling.ab_pitch <= self.table
         if self.halves:
-            self.column_parts = [(4, self.factors + 6, 0), (5, self.factors + 7, _GROUP)]
+            self.column_parts = [(4, self.factors + 6, 0), (5, self.factors + 7, GROUP_REGISTERS)]
         more = [Region("second stage of A", end, self.tiling.rows * self.tiling.ab_pitch)] if self.stages_two else []
         more += [Region("table", self.table, self.table_bytes)] if self.table_bytes else []
         self.tiling.check(cfg, self.merge, self.tiling.columns * self.tiling.ab_pitch, more)
@@ -158,7 +158,7 @@ class LayerKernel(TiledKernel):
     def register_of(self, tile: int, column: int) -> int:
         if not self.halves:
             return super().register_of(tile, column)
-        return (2 * tile + column // _GROUP) * self.cfg.threads + column % _GROUP
+        return (2 * tile + column // GROUP_REGISTERS) * self.cfg.threads + column % GROUP_REGISTERS
 
     def arguments(self, operands: Operands, share: Share) -> dict[str, int]:
         own = {"table_from": operands.table, "table_end": self.table + 4 * (share.column + share.columns)}
@@ -233,9 +233,9 @@ class LayerKernel(TiledKernel):
         super().lanes()
         if self.halves:
             (predicate, low, _), (_, high, _) = self.column_parts
-            self.text(f"    setp.lt p{predicate}, r{self.column}, {_GROUP}",
+            self.text(f"    setp.lt p{predicate}, r{self.column}, {GROUP_REGISTERS}",
                       f"    mov r{low}, {_NO_COLUMN}", f"    mov r{high}, {_NO_COLUMN}",
-                      f"    @p{predicate} mov r{low}, r{self.column}", f"    @p{predicate} add r{high}, r{self.column}, {_GROUP}")
+                      f"    @p{predicate} mov r{low}, r{self.column}", f"    @p{predicate} add r{high}, r{self.column}, {GROUP_REGISTERS}")
 
     def begin(self) -> None:
         """The table is there; the first two tiles begin with their biases."""
@@ -357,7 +357,7 @@ class LayerKernel(TiledKernel):
         stores: list[str] = []
         loads: list[str] = []
         for quad in range(quads):
-            ends_part = quad == quads - 1 or self.halves and 4 * quad + 4 == _GROUP
+            ends_part = quad == quads - 1 or self.halves and 4 * quad + 4 == GROUP_REGISTERS
             lines += self.finish_quad(tile, quad) + stores
             stores = []
             if self.has_bias:

@@ -17,7 +17,7 @@ from typing import Self
 
 import numpy as np
 from heddle.config import Config, ConfigError
-from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, REGISTER_GROUPS, ROW_BYTES
+from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, ROW_BYTES
 from heddle.errors import UsageError
 
 from ..golden.requantise import Requantise
@@ -26,6 +26,7 @@ from .kernel import Kernel
 from .parts.fitting import Region, Unfit, check_factors, check_regions
 from .parts.launch import Launch
 from .parts.output_stage import OutputStage
+from .parts.register_groups import half_words
 from .parts.text import KernelText
 from .parts.tiling import MAX_SLICES, round_up
 from .problem import Elements, Operands, Problem
@@ -142,7 +143,7 @@ class LayerChainKernel(Kernel):
     def half_words(self) -> int:
         """Factor words that half of the registers have for a tile: those of whole blocks of inputs."""
         block = BANK_BYTES // self.cfg.dot
-        return self.cfg.factor_words // REGISTER_GROUPS * (REGISTER_GROUPS // 2 - 1) // block * block
+        return half_words(self.cfg) // block * block
 
     def _words(self, k: int) -> int:
         """Factor words of ``k`` inputs, filled to blocks."""

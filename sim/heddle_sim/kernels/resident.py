@@ -17,13 +17,14 @@ from functools import cached_property
 
 import numpy as np
 from heddle.config import Config, ConfigError
-from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, REGISTER_GROUPS
+from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER
 
 from .kernel import Kernel
 from .parts.columns import ResidentB
 from .parts.fitting import Region, Unfit, check_factors, check_regions
 from .parts.launch import Launch
-from .parts.overlap import HALF_GROUPS, aligned_groups, first_groups, last_parts, store_accesses
+from .parts.overlap import aligned_groups, first_groups, last_parts, store_accesses
+from .parts.register_groups import GROUP_REGISTERS, half_words, words_per_group
 from .parts.text import KernelText
 from .parts.tiling import MAX_SLICES, odd_pitch, round_up
 from .problem import ORDERS, MatmulProblem, Operands
@@ -96,12 +97,12 @@ class ResidentKernel(Kernel):
         check_regions(cfg, [Region("A", 0, m * self.ab_pitch), Region("B", self.b_address, self.b.rows * self.b.pitch),
                             Region("C", self.c_address, stored)])
         self.last_columns = n - (self.column_blocks - 1) * cfg.threads
-        self.words_per_group = cfg.factor_words // REGISTER_GROUPS
-        self.chunk = min(self.k_bytes, HALF_GROUPS * self.words_per_group * merge.slice_bytes // unit * unit)
+        self.words_per_group = words_per_group(cfg)
+        self.chunk = min(self.k_bytes, half_words(cfg) * merge.slice_bytes // unit * unit)
         self.chunks = -(-self.k_bytes // self.chunk)
         # Product registers: two tiles take turns, the parts of the last tile have places of their own. Lanes' places are the last
         # registers.
-        self.distance = round_up(cfg.threads, 256 // REGISTER_GROUPS)
+        self.distance = round_up(cfg.threads, GROUP_REGISTERS)
         self.offset_a, self.offset_c, self.column, self.part = (256 - 8 + index for index in range(4))
         self.offset_b = cfg.registers - 1
 

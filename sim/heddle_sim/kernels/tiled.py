@@ -23,13 +23,14 @@ from typing import Self
 
 import numpy as np
 from heddle.config import Config
-from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS, REGISTER_GROUPS
+from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS
 
 from .kernel import Kernel
 from .parts.columns import RowsOfB
 from .parts.cost import MERGE_GAIN, loading_cycles, matrix_cycles, storing_cycles
 from .parts.launch import Launch
 from .parts.merges import write_scaled
+from .parts.register_groups import GROUP_REGISTERS
 from .parts.shares import Share, begin_share, share_out
 from .parts.text import KernelText
 from .parts.tiling import MAX_SLICES, Tiling, round_up
@@ -57,7 +58,7 @@ _STAGED = 14                # between the stores of two of four tiles
 
 def _registers(cfg: Config) -> int:
     """Product registers from one tile to the next: tiles share no register group, so that one is stored while ``mm`` writes the other."""
-    return round_up(cfg.threads, PRODUCT_REGISTERS // REGISTER_GROUPS)
+    return round_up(cfg.threads, GROUP_REGISTERS)
 
 
 def _four_tiles(cfg: Config, tiling: Tiling) -> bool:

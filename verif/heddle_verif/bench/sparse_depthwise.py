@@ -8,7 +8,7 @@ from heddle.isa.error_codes import ErrorCode
 from heddle.isa.sparse_job import SCALE_ROWS, PanelTarget, SparseKind, sparse_job_layout
 from heddle_sim.golden.requantise import Requantise
 from heddle_sim.kernels.parts.output_stage import bias_words
-from heddle_sim.sparse.job import job_record, most_weights, panel_record, scale_table, weight_rows
+from heddle_sim.sparse.job import job_record, most_weights, scale_table, weight_rows
 
 from .sparse_engine import SHAPES, SparseBench, in_strips, row_counts
 
@@ -23,12 +23,7 @@ class DepthwiseBench(SparseBench):
         rows = len(self.registers.weights)
         self.weights = self.rng.integers(0, 256, (rows, self.cfg.sparse_columns), np.uint8)
         self.weights[self.rng.random(self.weights.shape) < 0.2] = 128
-        return self.load_job(self.weights, PanelTarget.WEIGHTS)
-
-    def load_job(self, rows, target):
-        """A job that loads rows of bytes, which lie in strips; address."""
-        strips, unit = self.random_strips(), min(128, self.cfg.sparse_columns)
-        return self.place(panel_record(0, len(rows), self.place(in_strips(rows, strips), unit), target, strips))
+        return self.load_job(self.weights, target=PanelTarget.WEIGHTS, strips=self.random_strips())
 
     def scales_job(self, unsigned=None):
         """A job that loads random scales; address."""
@@ -47,7 +42,7 @@ class DepthwiseBench(SparseBench):
         self.spec = spec = Requantise(multiplier, shifts, zero_point, low, high, dtype=limits.dtype, double_rounding=bool(rng.integers(2)))
         table = scale_table(self.cfg, bias_words(spec, bias), multiplier, shift=shift, unsigned=int(unsigned), zero_point=zero_point,
                             minimum=low, maximum=high, own_shifts=spec.own_shifts, double_rounding=spec.double_rounding)
-        return self.load_job(table, PanelTarget.SCALES)
+        return self.load_job(table, target=PanelTarget.SCALES, strips=self.random_strips())
 
     def job(self, counts, *, depthwise, scaled, start=0, unsigned=(False, False), strips=0, record=()):
         """A job of random rows: address, output and what is there afterwards, with the weights and scales that were placed last.

@@ -9,6 +9,7 @@ from cocotb.triggers import RisingEdge
 from heddle.interfaces.front_end import SPARSE_JOBS, sparse_start_layout
 from heddle.interfaces.layouts import error_layout
 from heddle.isa.error_codes import ErrorCode
+from heddle.isa.sparse_job import PanelTarget
 from heddle_sim.golden.sparse_engine import EngineRegisters, SparseFault, sparse_run
 from heddle_sim.sparse.job import job_record, panel_record
 from heddle_sim.toolchain.cocotb_process import bench_config
@@ -75,8 +76,12 @@ class SparseBench(Bench):
         """A job that loads random rows of B, and what the panel is after it; address."""
         data = self.rng.integers(0, 256, (rows, self.cfg.sparse_columns), np.uint8)
         self.panel[first:first + rows] = data
-        source = self.place(in_strips(data, strips), min(128, self.cfg.sparse_columns))
-        return self.place(panel_record(first, rows, source, strips=strips))
+        return self.load_job(data, first, strips=strips)
+
+    def load_job(self, rows, first=0, target=PanelTarget.PANEL, strips=0):
+        """A job that loads rows of bytes; address."""
+        source = self.place(in_strips(rows, strips), min(128, self.cfg.sparse_columns))
+        return self.place(panel_record(first, len(rows), source, target, strips))
 
     def panel_piece(self, most, strips=0):
         """A job that replaces up to ``most`` rows of the panel anywhere; address."""

@@ -10,6 +10,7 @@ from heddle.constants import REGISTER_GROUPS
 from heddle.errors import UsageError
 
 from ...isa import assemble
+from .register_groups import words_per_group
 
 if TYPE_CHECKING:
     from ...isa.program import Program
@@ -50,8 +51,7 @@ def check_regions(cfg: Config, regions: Sequence[Region]) -> None:
 def check_factors(cfg: Config, words: int, halves: int = 2) -> None:
     """Raises ``AssertionError`` unless ``words`` factor words fit a part (of ``halves``) of the register file that is loaded while
     ``mm`` reads another. The last register group has the places of the columns of B."""
-    words_per_group = cfg.factor_words // REGISTER_GROUPS
-    most = (REGISTER_GROUPS // halves - 1) * words_per_group
+    most = (REGISTER_GROUPS // halves - 1) * words_per_group(cfg)
     assert 0 < words <= most, f"factor words must be from 1 to {most}, not {words}"
 
 

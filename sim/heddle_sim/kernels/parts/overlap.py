@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from heddle.config import Config
 from heddle.constants import BANK_BYTES, BANKS, REGISTER_GROUPS
 
+from .register_groups import HALF_GROUPS, words_per_group
+
 if TYPE_CHECKING:
     from .merges import Merge
 
-__all__ = ["HALF_GROUPS", "aligned_groups", "first_groups", "last_parts", "store_accesses", "store_cycles"]
+__all__ = ["aligned_groups", "first_groups", "last_parts", "store_accesses", "store_cycles"]
 
-HALF_GROUPS = REGISTER_GROUPS // 2 - 1     # of the factor registers for one block of A; the last register group has the offsets of B
 _START = 12                                 # from the issue of mm to its first step
 _STARTED = 4                                # from the end of a load to that step, where mm was issued ahead of it
 _PARTS = 5                                  # of the last tile at most: p2 to p6
@@ -43,7 +44,7 @@ def first_groups(cfg: Config, merge: Merge, slices: int, passes: int = 1) -> lis
     """Lengths of the groups of slices in which the first block of A is loaded; ``None`` when there are too few register groups.
 
     Each goes into register groups of its own, so that ``mm`` works on one while the next is loaded."""
-    words_per_group = cfg.factor_words // REGISTER_GROUPS
+    words = words_per_group(cfg)
     block = 1 if merge.kb > 1 else BANK_BYTES // cfg.dot        # slices of a load
     aligned = aligned_groups(cfg, block)
     load, mm = cfg.thread_groups + 7, passes * merge.registers * merge.step_cycles(cfg.fetch_slots)
@@ -55,7 +56,7 @@ def first_groups(cfg: Config, merge: Merge, slices: int, passes: int = 1) -> lis
         sizes, first, used = _sizes(slices, block, start, growth), 0, 0
         loaded = done = 0
         for size in sizes:
-            used = -(-used // aligned) * aligned + -(-(first % block + size) // words_per_group)
+            used = -(-used // aligned) * aligned + -(-(first % block + size) // words)
             # A vector load writes one factor word a cycle.
             loaded += load - block + size if size < min(3, block) else load * -(-(first % block + size) // block)
             done = max(done, loaded + (_START if first else _STARTED)) + size * mm

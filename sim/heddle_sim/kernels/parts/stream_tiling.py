@@ -12,6 +12,7 @@ from heddle.constants import BANK_BYTES, REGISTER_GROUPS
 
 from .fitting import check_factors, check_regions
 from .merges import Merge
+from .register_groups import GROUP_REGISTERS, words_per_group
 from .shares import Share, share_out
 from .tiling import MAX_SLICES, SharedAreas, odd_pitch, round_up
 
@@ -82,7 +83,7 @@ class StreamTiling(SharedAreas):
         for narrow in widths:
             if narrow < columns and 4 * narrow >= cfg.axi_bytes and narrow * max(step, pitch / cfg.axi_bytes) >= _STEP:
                 columns = narrow
-        distance = round_up(merge.registers, 256 // REGISTER_GROUPS)     # mm holds the groups of all that it could write
+        distance = round_up(merge.registers, GROUP_REGISTERS)     # mm holds the groups of all that it could write
         while True:
             c_pitch, slot = round_up(4 * merge.rows, BANK_BYTES) if transposed else merge.result_pitch(columns + 1), columns * ab_pitch
             c_bytes = (merge.stored_columns(columns) if transposed else merge.rows) * c_pitch
@@ -120,11 +121,11 @@ def _instructions(cfg: Config, merge: Merge, k: int, parts: int, slots: int, sto
 
 def _parts(cfg: Config, k: int, merge: Merge) -> tuple[Part, ...]:
     """Parts of A, each in register groups of its own, or ``None`` where there are too few of these."""
-    slices, words_per_group = merge.slices(k), cfg.factor_words // REGISTER_GROUPS
+    slices, group = merge.slices(k), words_per_group(cfg)
     size = MAX_SLICES
-    words = round_up(size, words_per_group)
+    words = round_up(size, group)
     count = -(-slices // size)
-    if count * words > (REGISTER_GROUPS - 1) * words_per_group:
+    if count * words > (REGISTER_GROUPS - 1) * group:
         return None
     nbytes = size * merge.slice_bytes
     return tuple(Part(size * part, min(size, slices - size * part), words * part, nbytes * part,

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 from heddle.config import Config
-from heddle.constants import BANK_BYTES, REGISTER_GROUPS
+from heddle.constants import BANK_BYTES
 
 from .fitting import Region, Unfit, check_factors, check_regions
 from .merges import Merge
+from .register_groups import half_words
 
 if TYPE_CHECKING:
     from .columns import RowsOfB
@@ -180,7 +181,7 @@ class _Room:
         """Bytes of k that fit registers and shared memory at a time; not positive where there is no room at all."""
         cfg, merge, b_rows = self.cfg, self.merge, self.b_rows
         shared = self.shared - self.stages * merge.rows * merge.result_pitch(self.columns + 1)
-        in_factors = (cfg.factor_words // REGISTER_GROUPS) * (REGISTER_GROUPS // 2 - 1) * merge.slice_bytes
+        in_factors = half_words(cfg) * merge.slice_bytes
         in_shared = shared // (2 * self.columns + merge.rows) - BANK_BYTES
         if b_rows:
             in_shared = (shared - merge.rows * BANK_BYTES - 2 * b_rows.slot_bytes(self.beyond)) // (

@@ -40,11 +40,11 @@ class TfliteSource(Source):
         graphs = read_tflite(path)
         self.path, self.graph = path, graphs[0]
         self._interpreter: Any = None
-        self._reshaped = tuple(shapes or ())        # inputs that have not the shape of the file
+        self._shapes: dict[int, tuple[int, ...]] = {}       # that were given, by the numbers of the inputs
         if shapes:
             if len(graphs) > 1:
                 raise UsageError(f"shapes must be none for a TFLite file with {len(graphs)} subgraphs, not those of {', '.join(shapes)}")
-            self.graph = self._with_shapes(shapes)
+            self.graph = self._with_shapes(self.graph, shapes)
             graphs = (self.graph,)
         self._host = HostOperators(graphs)
         self._host.check(str(path))
@@ -79,31 +79,29 @@ class TfliteSource(Source):
         return self._interpreter.get_tensor(tensor.number)
 
     def _opened(self) -> Any:
-        """The interpreter, with inputs of the shapes of the graph."""
+        """The interpreter, with the shapes of inputs that were given."""
         litert = needed("ai_edge_litert.interpreter", "the reference interpreter", "test")
         interpreter = litert.Interpreter(str(self.path), experimental_op_resolver_type=litert.OpResolverType.BUILTIN_REF,
                                          experimental_preserve_all_tensors=True)
-        for name in self._reshaped:
-            interpreter.resize_tensor_input(self.graph.tensors[name].number, self.graph.tensors[name].shape)
+        for number, shape in self._shapes.items():
+            interpreter.resize_tensor_input(number, shape)
         interpreter.allocate_tensors()
         return interpreter
 
-    def _with_shapes(self, shapes: Mapping[str, int | tuple[int, ...]]) -> Graph:
-        """The graph with other shapes of inputs, and those that follow from them."""
-        graph = self.graph
-        tensors = dict(graph.tensors)
-        for name, shape in shapes.items():
+    def _with_shapes(self, graph: Graph, given: Mapping[str, int | tuple[int, ...]]) -> Graph:
+        """The graph with other shapes of inputs, and those that follow from them in the interpreter."""
+        for name, shape in given.items():
             if name not in graph.inputs:
                 raise UsageError(f"shapes must be of the inputs {', '.join(graph.inputs)}, not of {name!r}")
-            shape, dimensions = (shape,) if isinstance(shape, int) else tuple(shape), len(tensors[name].shape)
-            if len(shape) != dimensions:
-                raise UsageError(f"shape of input {name} must have {dimensions} dimensions, not {len(shape)}")
-            tensors[name] = replace(tensors[name], shape=shape)
-        self.graph = replace(graph, tensors=tensors)
+            dimensions, length = len(graph.tensors[name].shape), 1 if isinstance(shape, int) else len(shape)
+            if length != dimensions:
+                raise UsageError(f"shape of input {name} must have {dimensions} dimensions, not {length}")
+            self._shapes[graph.tensors[name].number] = (shape,) if isinstance(shape, int) else shape
         try:
-            details = {detail["index"]: detail["shape"] for detail in self._opened().get_tensor_details()}
+            self._interpreter = self._opened()
         except (ValueError, RuntimeError) as error:
-            given = ", ".join(f"{name}: {shape}" for name, shape in shapes.items())
-            raise UsageError(f"shapes must be such that {self.path} can run, not {given}: {error}") from None
-        return replace(graph, tensors={name: replace(tensor, shape=tuple(map(int, details.get(tensor.number, tensor.shape))))
-                                       for name, tensor in tensors.items()})
+            shapes = ", ".join(f"{name}: {shape}" for name, shape in given.items())
+            raise UsageError(f"shapes must be such that {self.path} can run, not {shapes}: {error}") from None
+        found = {detail["index"]: tuple(map(int, detail["shape"])) for detail in self._interpreter.get_tensor_details()}
+        return replace(graph, tensors={name: replace(tensor, shape=found.get(tensor.number, tensor.shape))
+                                       for name, tensor in graph.tensors.items()})
