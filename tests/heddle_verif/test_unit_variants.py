@@ -11,8 +11,9 @@ QUICK = [(name, configuration) for name, unit in UNITS.items() for configuration
 ALL = [(name, configuration) for name, unit in UNITS.items() for configuration in unit.configurations]
 # Their own tests run all of their benches on ``tiny`` and Verilator at night.
 OWN = ("front_end", "matrix_unit", "thread_unit", "shared_lsu", "tmau", "engine", "sparse_engine")
-# The longest; what ``large`` builds differs from ``base`` in little else than sizes, and the whole device runs at night.
-BY_SOAK = [(name, "large") for name in ("front_end", "matrix_unit", "thread_unit", "sparse_engine")]
+# The longest; what ``large`` and ``recurrent64`` build differs from ``base`` in little else than sizes, and the whole devices run at night.
+BY_SOAK = [(name, preset) for name in ("front_end", "matrix_unit", "thread_unit", "sparse_engine", "compiled_offsets")
+           for preset in ("large", "recurrent64")] + [("front_end", "quad")]
 
 
 @pytest.mark.parametrize("name", UNITS)

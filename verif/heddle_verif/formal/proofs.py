@@ -143,7 +143,7 @@ PROOFS = {proof.name: proof for proof in (
     Proof(name="address_generator_1", make=lambda: AddressGeneratorSpec(1), says=_ADDRESSES + "1 fetch slot", bounded=3, cover=6,
           unbounded="pdr"),
     Proof(name="address_generator_2", make=lambda: AddressGeneratorSpec(2), says=_ADDRESSES + "2 fetch slots", bounded=4, cover=6,
-          unbounded="pdr", nightly=True),
+          unbounded="pdr", soak=True),
     Proof(name="address_generator_4", make=lambda: AddressGeneratorSpec(4), says=_ADDRESSES + "4 fetch slots, also by byte", bounded=3,
           cover=6, unbounded="pdr"),
     Proof(name="run_control", make=RunControlSpec, says="one run a doorbell, every run ends, the first error is kept", bounded=8,
