@@ -6,7 +6,7 @@ import pytest
 from amaranth.hdl import Module
 from amaranth.lib.wiring import Component, In, Out
 from heddle.lib.adder_tree import AdderTree
-from heddle_verif.mutation import mutate, sources
+from heddle_verif.mutation import mutate, results, sources
 from heddle_verif.mutation.mutants import describe, differs, equal_registers, make_mutants, unit_texts
 from heddle_verif.mutation.mutate import run_units
 from heddle_verif.mutation.sources import source_texts
@@ -16,7 +16,10 @@ from heddle_verif.mutation.unit_mutants import STEPS, UnitMutants
 
 @pytest.fixture
 def build(monkeypatch, tmp_path):
+    """An empty folder of builds, and nothing stored in the repository."""
     monkeypatch.setenv("HEDDLE_BUILD", str(tmp_path))
+    monkeypatch.setattr(results, "STORE", tmp_path / "verif" / "stored.json")
+    monkeypatch.setattr(results, "PAGE", tmp_path / "mutation.md")
     return tmp_path
 
 
@@ -74,6 +77,26 @@ def test_the_next_run_goes_on_where_the_time_was_over(build, judged, monkeypatch
     second = run_units(["adder_tree"], 3, 1)["adder_tree"]
     assert judged == [("adder_tree", "all_cycles", 0)] and (second["equivalent"], second["score"], second["unchanged"]) == (1, 1, False)
     assert run_units(["adder_tree"], 3, 0)["adder_tree"]["unchanged"]
+
+
+def test_stored_results_are_known_without_a_build(build, judged):
+    results.store_results(run_units(["adder_tree", "pe"], 2, 1), ["pe", "adder_tree"])
+    (build / "mutation.json").unlink()
+    judged.clear()
+    again = run_units(["adder_tree"], 2, 1)
+    assert again["adder_tree"]["unchanged"] and again["adder_tree"]["killed"] == 1 and not judged
+    run_units(["adder_tree"], 3, 1)     # another sample
+    assert judged
+    results.store_results({}, ["adder_tree"])       # the other unit is no more
+    assert list(results.read_results(results.STORE)) == ["adder_tree"]
+    page = results.PAGE.read_text()
+    assert "| `adder_tree` | 2 of 2 | 1 | 1 | 0 | 0 | 100 % |" in page and "Of 2 mutants of 1 units 2 are judged" in page
+
+
+def test_the_page_is_of_the_stored_results():
+    stored = results.read_results(results.STORE)
+    assert results.PAGE.read_text() == results.page_text() and list(stored) == [name for name in UNITS if name in stored]
+    assert stored, "nothing is stored"
 
 
 @pytest.mark.parametrize("step", STEPS[1:])

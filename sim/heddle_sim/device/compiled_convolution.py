@@ -15,8 +15,8 @@ from ..compiled.layout import ImageLayout
 from ..golden.requantise import Requantise
 from ..kernels.compiled_convolution import CompiledConvolutionKernel, CompiledConvolutionProblem
 from ..kernels.compiled_groups import expanded_weights, merged_groups, runs_of
-from ..kernels.kept import remembered
 from ..kernels.parts.fitting import fitted
+from ..kernels.plan_cache import cached_plan
 from ..kernels.planner import plan
 from ..kernels.problem import Elements, Operands
 from .device_array import DeviceArray, place_constant
@@ -43,7 +43,7 @@ def compiled_convolution(device: Host, x: np.ndarray | DeviceArray, w: np.ndarra
     elements = Elements(1, x.dtype.kind == "i", True if wide_range else w.dtype.kind == "i")
     problem = CompiledConvolutionProblem(geometry, layout, 0, elements, zero_point, bias is not None, requantise=requantise,
                                          addends=1 + wide_range)
-    whole = remembered("groups", device.cfg, problem,
+    whole = cached_plan("groups", device.cfg, problem,
                        lambda: fitted(device.cfg, problem.name, lambda cfg: merged_groups(cfg, problem)))
     wide, geometry = expanded_weights(w, geometry.group, whole), whole.geometry
     if whole.filled:

@@ -19,8 +19,8 @@ from ..kernels.compiled_convolution import CompiledConvolutionProblem
 from ..kernels.convolution import ConvolutionKernel
 from ..kernels.convolution_methods import expectations, fastest_method, no_output_stage
 from ..kernels.depthwise_plan import alike_weights
-from ..kernels.kept import remembered
 from ..kernels.parts.convolution_shape import ConvolutionShape
+from ..kernels.plan_cache import cached_plan
 from ..kernels.planner import plan
 from ..kernels.problem import ConvolutionProblem, Elements, Operands
 from .compiled_convolution import compiled_convolution
@@ -150,7 +150,7 @@ def _fastest(device: Host, layer: CompiledConvolutionProblem, w: np.ndarray, out
     if output and not depthwise:
         return None
     alike = depthwise and alike_weights(w)
-    return remembered(f"method{' alike' * alike}", device.cfg, layer, lambda: fastest_method(expectations(device.cfg, layer, alike)))
+    return cached_plan(f"method{' alike' * alike}", device.cfg, layer, lambda: fastest_method(expectations(device.cfg, layer, alike)))
 
 
 def _run(device: Host, shape: ConvolutionShape, x: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, Stats]:

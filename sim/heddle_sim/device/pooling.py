@@ -19,10 +19,10 @@ from ..compiled.layout import ImageLayout
 from ..golden.requantise import MAX_SHIFT, Bounds, Requantise
 from ..kernels.compiled_plan import CompiledConvolutionProblem
 from ..kernels.convolution_methods import expectations, fastest_method
-from ..kernels.kept import remembered
 from ..kernels.parts.fitting import Unfit
 from ..kernels.parts.planes import Planes
 from ..kernels.parts.requantisation import check_one_shift
+from ..kernels.plan_cache import cached_plan
 from ..kernels.planner import plan
 from ..kernels.pooling import PoolKernel, PoolProblem
 from ..kernels.problem import Elements, Operands
@@ -151,7 +151,7 @@ def _run(device: Host, x: np.ndarray | DeviceArray, layout: ImageLayout, problem
     y: np.ndarray | DeviceArray
     convolution = None
     if problem.kind == "average":
-        convolution = remembered("average", device.cfg, problem, lambda: depthwise_average(device.cfg, problem))
+        convolution = cached_plan("average", device.cfg, problem, lambda: depthwise_average(device.cfg, problem))
     if convolution is None:
         y, stats = _pooled(device, planes, problem, keep)
     else:

@@ -8,9 +8,9 @@ from heddle.config import Config
 
 from .choices import Choice, choices, preferred
 from .families import FAMILIES
-from .kept import remembered
 from .kernel import Kernel
 from .parts.fitting import Unfit, fitted
+from .plan_cache import cached_plan
 from .problem import Problem
 
 __all__ = ["Choice", "candidates", "plan", "preferred"]
@@ -22,7 +22,7 @@ def plan(cfg: Config, problem: Problem) -> Kernel:
     ``kernel.problem`` is the problem with all choices made. Raises ``ConfigError``, naming the parameter that is too small, where nothing
     fits ``cfg``. Raises ``ValueError`` for what is illegal.
     """
-    return remembered("kernel", cfg, problem, lambda: fitted(cfg, problem.name, lambda cfg: _fastest(cfg, problem), **problem.settings))
+    return cached_plan("kernel", cfg, problem, lambda: fitted(cfg, problem.name, lambda cfg: _fastest(cfg, problem), **problem.settings))
 
 
 def _fastest(cfg: Config, problem: Problem) -> Kernel:

@@ -17,7 +17,7 @@ from ..arguments import check_mask
 from ..device import Device, Stats
 from ..device.device_array import DeviceArray, PlacedConstants, placing_constants
 from ..device.recording import record_layer
-from ..kernels.kept import Kept, kept_plans
+from ..kernels.plan_cache import PlanCache, caching_plans
 from .errors import ModelError, Refusal
 from .graph import Graph, Tensor
 from .operations import DeviceOperation
@@ -97,8 +97,8 @@ class Model:
         self.source, self.cfg = source, cfg
         self._opened, self._owned = opened, owned
         self._device: Device | None = None
-        self._plans: Kept = {}
-        with kept_plans(self._plans):
+        self._plans: PlanCache = {}
+        with caching_plans(self._plans):
             self.placement: list[PlacedNode] = placed_nodes(self.cfg, source, memory_bytes)
 
     def __enter__(self) -> Self:
@@ -219,7 +219,7 @@ class Model:
         device = self.device
         begin = time.perf_counter()
         activations = [array for index in operation.operands if (array := arrays[index]) is not None]
-        with kept_plans(self._plans):
+        with caching_plans(self._plans):
             results, stats = operation.run(device, activations, keep)
         return results, stats, time.perf_counter() - begin
 

@@ -46,7 +46,7 @@ def test_matrix_unit(name, test_filter, simulator, seed):
 def test_compiled_offsets(name, simulator, seed):
     cfg = CONFIGS[name]
     summary = run_bench(MatrixUnit(cfg), bench="heddle_verif.bench.matrix_offsets", cfg=cfg, simulator=simulator, seed=seed)
-    assert summary["tests"] == 3
+    assert summary["tests"] == 4
 
 
 @pytest.mark.nightly

@@ -238,23 +238,26 @@ async def errors(dut):
     reported = 0
     for _ in range(bench.parameters["epochs"]):
         await bench.invalidate()        # a line that is in the cache has no errors
-        bad = [int(rng.integers(MEMORY // size)) * size for _ in range(3)]
+        bad = [int(rng.integers(MEMORY // size)) * size for _ in range(5)]
         bench.errors[:] = [range(start, start + size) for start in bad]
         lines = sorted({(start // LINE_BYTES + near) % (MEMORY // LINE_BYTES) for start in bad for near in (0, 1)})
         used = set()
+        first, most = ([start // span * span for start in bad] for span in (LINE_BYTES, 2 * LINE_BYTES))     # of lines, of two lines
+        # A beat, a line and two lines with an error, reduced and written.
+        wanted = [(bad[0], 1, True), (bad[1], 1, False), (first[2], cfg.line_beats, True), (most[3], 2 * cfg.line_beats, True),
+                  (most[4], 2 * cfg.line_beats, False)]
         for number in range(24):
             core = int(rng.integers(cfg.cores))
-            address, beats = bench._place(lines) if number > 1 else (bad[number], 1)
+            address, beats, reduced = wanted[number] if number < len(wanted) else (*bench._place(lines), rng.random() < 0.6)
             places = range(address, address + beats * size, size)
-            if number > 1 and rng.random() < 0.6:
+            if number >= len(wanted) and rng.random() < 0.6:
                 bench.read(core, address, beats, prefetch=int(rng.random() < 0.2))
             elif not used & set(places):
                 used |= set(places)
                 fails = [place in bad for place in places]
                 reported += any(fails)
                 data = rng.integers(0, 256, beats * size, np.uint8)
-                reduces = bench.choices and (number == 0 or rng.random() < 0.6)
-                reduction, format = bench.choices[0] if reduces else (Reduction.NONE, TensorFormat.U8)
+                reduction, format = bench.choices[0] if bench.choices and reduced else (Reduction.NONE, TensorFormat.U8)
                 here = slice(address, address + len(data))
                 result = reduce_elements(reduction, format, bench.golden[here], data) if reduction != Reduction.NONE else data
                 kept = np.repeat(fails, size)
@@ -268,6 +271,19 @@ async def errors(dut):
         await bench.end_epoch()
     bench.finish()
     assert reported
+
+
+@cocotb.test(timeout_time=20, timeout_unit="ms")
+async def quick_memory(dut):
+    """Memory that answers at once, while acknowledgements wait for their places; more writes than are taken."""
+    bench = Level2Bench(dut, latency=(0, 0))
+    await bench.start()
+    for _ in range(2 * bench.parameters["epochs"]):
+        for number in range(50):
+            bench.random_write(0 if number % 2 else number % bench.cfg.cores, None)
+        await bench.end_epoch()
+    bench.finish()
+    assert bench.events["miss"]
 
 
 async def beats_per_cycle(bench, requests, streams):

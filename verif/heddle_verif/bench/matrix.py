@@ -5,7 +5,7 @@ import itertools
 import cocotb
 import numpy as np
 from amaranth.utils import exact_log2
-from cocotb.triggers import ClockCycles, RisingEdge
+from cocotb.triggers import RisingEdge
 from heddle.constants import BANK_BYTES, BANKS, PRODUCT_REGISTERS, ROW_BYTES
 from heddle.interfaces.swizzle import swizzles
 from heddle.isa.encoding import LoopOrder, Swizzle
@@ -13,7 +13,7 @@ from heddle.isa.error_codes import ErrorCode
 from heddle_sim.golden.matrix import MatrixOperation, matrix_steps
 
 from ..stimulus.swizzles import modes_of, random_mode
-from .matrix_workload import ACCESS_WORDS, begin, group_size
+from .matrix_workload import ACCESS_WORDS, begin, group_size, stop
 from .register_access import FactorWrite, ProductWrite, Read
 
 PROFILES = {
@@ -451,17 +451,7 @@ async def stop_discards(dut):
             if number % 2 and work.cfg.transpose:
                 values |= work.transposed(values) | {"swizzle": random_mode(work.random, work.cfg)}
             bench.issue(MatrixOperation(**values))
-        await bench.source_i.drained()
-        await ClockCycles(dut.clk, delay + 1)
-        dut.stop.value = 1
-        for operation in bench.in_flight:
-            object.__setattr__(operation, "discarded", True)
-        for _ in range(80):
-            await RisingEdge(dut.clk)
-        assert not bench.in_flight, "stop must end every operation"
-        assert not int(dut.busy.value)
-        dut.stop.value = 0
-        bench.reads.clear()
+        await stop(bench, delay)
         bench.issue(work.operation())
         await bench.idle()
     await bench.compare()

@@ -2,13 +2,14 @@
 
 import cocotb
 import numpy as np
-from heddle.constants import PRODUCT_REGISTERS
+from heddle.constants import PRODUCT_REGISTERS, ROW_BYTES
 from heddle.isa.compiled_offsets import OFFSET_BITS, OffsetEntry
+from heddle.isa.encoding import Swizzle
 from heddle.isa.error_codes import ErrorCode
 from heddle_sim.golden.matrix import MatrixOperation
 
 from ..stimulus.swizzles import random_mode
-from .matrix_workload import begin
+from .matrix_workload import begin, stop
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
@@ -32,14 +33,37 @@ async def compiled_offsets(dut, stalls):
         elif kind == 3:     # columns beyond r255
             values |= {"product": PRODUCT_REGISTERS - random.randrange(1, 4), "columns": np.ones(cfg.threads, bool)}
         if number % 3 == 0:
-            bench.issue(work.refill())
+            bench.issue(MatrixOperation(**vars(work.refill()) | {"swizzle": random_mode(random, cfg)}))
         if number % 10 == 5:        # loads of entries that end with an error
             bench.issue(MatrixOperation(**vars(work.refill()) | {"base": random.choice([1, size, size - cfg.dot, (1 << 32) - 8])}))
+        if number % 10 == 6 and cfg.tensors:        # or leave the panel of a swizzled tile
+            last = ROW_BYTES // cfg.dot - 1
+            bench.issue(MatrixOperation(**vars(work.fill(last, 2)) | {"swizzle": random.choice(list(Swizzle)[1:])}))
         bench.issue(MatrixOperation(**values))
     await bench.idle()
     assert bench.error_codes >= {ErrorCode.OFFSET_RANGE, ErrorCode.OUT_OF_RANGE, ErrorCode.MISALIGNED}
     await bench.compare()
     assert bench.blocks == bench.blocks_expected
+    bench.finish()
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def compiled_stop(dut):
+    """With ``stop`` operations with entries and loads of entries are done soon; the unit works afterwards."""
+    bench, work = await begin(dut, bank_stall=0.3)
+    none = np.zeros(work.cfg.threads, bool)
+    for delay in (0, 1, 5, 9, 14, 15, 16, 30, 60, 100) * 2:
+        for number in range(4):
+            # Without lanes, or with the words that are there, what is cut changes nothing.
+            values = vars(work.operation(columns=~none, lanes=none, k_length=15, kb=0, kb_destination=0, lane_sum=0))
+            words = min(16, work.cfg.offset_words)
+            bench.issue(work.fill(0, words) if number % 2 else MatrixOperation(**values | work.compiled(values)))
+        await stop(bench, delay)
+        bench.issue(work.refill())
+        values = vars(work.operation(kb=0, kb_destination=0, lane_sum=0))
+        bench.issue(MatrixOperation(**values | work.compiled(values)))
+        await bench.idle()
+    await bench.compare()
     bench.finish()
 
 

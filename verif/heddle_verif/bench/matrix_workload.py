@@ -1,6 +1,7 @@
 """Random operations and register accesses for the bench of the matrix unit."""
 
 import numpy as np
+from cocotb.triggers import ClockCycles
 from heddle.constants import FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS, ROW_BYTES
 from heddle.isa.compiled_offsets import MASK_BITS, OFFSET_BITS, POSITIONS, OffsetEntry
 from heddle.isa.encoding import LoopOrder, Swizzle
@@ -10,7 +11,7 @@ from ..stimulus.swizzles import random_mode
 from .matrix_environment import MatrixBench
 from .register_access import FactorWrite, ProductWrite, Read, Return
 
-__all__ = ["Workload", "begin", "group_size"]
+__all__ = ["Workload", "begin", "group_size", "stop"]
 
 ACCESS_WORDS = 3            # factor words that only the thread unit uses, the first ones
 OFFSET_WORDS = 8            # factor words that hold offsets, the last ones
@@ -218,3 +219,17 @@ async def begin(dut, **stalls):
     await bench.start()
     await work.prepare()
     return bench, work
+
+
+async def stop(bench, delay):
+    """Raise ``stop`` some cycles after the unit has taken what was issued, until every operation is done."""
+    await bench.source_i.drained()
+    await ClockCycles(bench.dut.clk, delay + 1)
+    bench.dut.stop.value = 1
+    for operation in bench.in_flight:
+        object.__setattr__(operation, "discarded", True)
+    await ClockCycles(bench.dut.clk, 80)
+    assert not bench.in_flight, "stop must end every operation"
+    assert not int(bench.dut.busy.value)
+    bench.dut.stop.value = 0
+    bench.reads.clear()

@@ -104,14 +104,15 @@ class Workload:
 
     def compute(self):
         value = self.random.choice([self.random.getrandbits(32), self.random.choice(CORNERS)])
-        function = self.function()
+        scales = self.cfg.output_stage and self.random.random() < 0.1
+        function = AluFunction.SCALE if scales else self.function()
         narrows = function in (AluFunction.NARROW, AluFunction.SCALE)
         vector = narrows or self.random.random() < 0.3
         many = 4 if vector else 1
         if function is AluFunction.NARROW:
             value = self.random.choice([0, 1, 4, 8, 20, 24, 31, value])
         output = {}
-        if self.cfg.output_stage and self.random.random() < (0.7 if function is AluFunction.SCALE else 0.1):
+        if self.cfg.output_stage and self.random.random() < (0.7 if function is AluFunction.SCALE else 0.15):
             output = {"output": OutputUse.CHANNEL if function is not AluFunction.SCALE
                       else self.random.choice(PACKING if self.cfg.packs_groups else PACKING[:2])}
             if function is not AluFunction.SCALE:

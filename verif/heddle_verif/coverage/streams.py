@@ -31,6 +31,7 @@ TRANSFER = Group(
         Exclusion("the stream is always ready", stream=_ALWAYS_READY, event=("held back", "after idle, ready with it")),
         Exclusion("an error ends the program", stream="FrontEnd.o_error", event="back to back"),
         Exclusion("a copy takes two cycles in decode", stream="FrontEnd.o_copy", event="back to back"),
+        Exclusion("a bank is ready for a beat when it comes, not before", stream="L2.o.read_data", event="after idle, ready before"),
         Exclusion("the unit is ready for an answer when its request is out", stream="ThreadUnit.global_port.read_data",
                   event=("held back", "after idle, ready with it")),
     ])

@@ -1,15 +1,14 @@
 """Mutation testing: how many broken versions of a unit its bench notices.
 
-``python -m heddle_verif.mutation.mutate [--count N] [--minutes M] [--jobs J] [unit …]`` builds one simulator per unit with N mutants in it.
-Each mutant goes through the steps of ``unit_mutants``, which end with the first test that fails: a step of all mutants of all units before
-the next step, so that what the time does not reach are the last proofs. It prints a table, and the survivors with their place in the
-source. ``build/mutation.json`` keeps what was found. The next run goes on from there as long as Verilog, bench and choice of mutants are
-the same. The row of a unit without anything left says ``unchanged``. Survivors that are understood are in
+``python -m heddle_verif.mutation.mutate [--count N] [--minutes M] [--jobs J] [--store] [unit …]`` builds one simulator per unit with N
+mutants in it. Each mutant goes through the steps of ``unit_mutants``, which end with the first test that fails: a step of all mutants of
+all units before the next step, so that what the time does not reach are the last proofs. It prints a table, and the survivors with their
+place in the source. What was found is kept (``results``): the next run goes on from there as long as Verilog, bench and choice of mutants
+are the same. The row of a unit without anything left says ``unchanged``. Survivors that are understood are in
 ``verif/mutation_waivers.toml``.
 """
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -19,8 +18,8 @@ from contextlib import contextmanager
 
 from amaranth.hdl import UnusedElaboratable
 from heddle.processes import exit_when_terminated
-from heddle_sim.toolchain.build_cache import build_directory
 
+from .results import known_result, read_results, run_results, store_results, write_results
 from .targets import UNITS, VARIANT_COUNT, unit_key
 from .unit_mutants import SEED, STEPS, UnitMutants
 
@@ -35,12 +34,11 @@ def run_units(names, count, minutes, seed=SEED, jobs=1, again=False, report=prin
 
     Raises ``BenchFailure`` when a bench fails on a unit as it is.
     """
-    path, end = build_directory() / "mutation.json", time.monotonic() + 60 * minutes
-    known, units, results = {} if again else stored_results(path), {}, {}
+    end, units, results = time.monotonic() + 60 * minutes, {}, {}
     for name in names:
-        most, before = UNITS[name].count or count, known.get(name, {})
+        most = UNITS[name].count or count
         key = unit_key(name, most, seed)
-        before = before if before.get("key") == key else {}
+        before = {} if again else known_result(name, key)
         units[name] = UnitMutants(name, most, seed, before.get("outcomes"))
         results[name] = before | {"key": key, "count": most, "unchanged": not any(units[name].open(step) for step in STEPS)}
     try:
@@ -50,8 +48,7 @@ def run_units(names, count, minutes, seed=SEED, jobs=1, again=False, report=prin
         for name, unit in units.items():
             if not results[name]["unchanged"]:
                 results[name] |= unit.result() | {"outcomes": unit.outcomes}
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(stored_results(path) | results, indent=2) + "\n")
+        write_results(run_results(), read_results(run_results()) | results)
     for name in names:
         for survivor in results[name]["survivors"]:
             report(f"    {name} survives: {survivor}")
@@ -90,15 +87,6 @@ def workers(count):
             raise
 
 
-def stored_results(path):
-    """Results of earlier runs by unit; none where there is no such file, or half of one."""
-    try:
-        found = json.loads(path.read_text())
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 def row(name, result):
     """A line of the table; without a score where no mutant was judged."""
     score = "at least " * (result["run"] < result["count"]) + f"{result['score']:.0%}" if result["killed"] or result["survivors"] else "-"
@@ -116,14 +104,17 @@ def main(arguments=None):
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="mutants at a time (default: one for each processor)")
     parser.add_argument("--seed", type=int, default=SEED, help="of the choice of mutants")
     parser.add_argument("--again", action="store_true", help="what earlier runs found too")
+    parser.add_argument("--store", action="store_true", help="results in the repository, and write the page docs/mutation.md")
     options = parser.parse_args(arguments)
     unknown = set(options.unit) - UNITS.keys()
     if unknown:
         parser.error(f"unit must be one of {', '.join(UNITS)}, not {', '.join(sorted(unknown))}")
     warnings.simplefilter("ignore", UnusedElaboratable)     # components asked for their ports only
     exit_when_terminated()      # no mutant begins after it; those under way end, with all they started
-    run_units(options.unit or list(UNITS), options.count, options.minutes, options.seed, options.jobs, options.again,
-              report=lambda line: print(line, flush=True))
+    results = run_units(options.unit or list(UNITS), options.count, options.minutes, options.seed, options.jobs, options.again,
+                        report=lambda line: print(line, flush=True))
+    if options.store:
+        store_results(results, UNITS)
     return 0
 
 

@@ -191,6 +191,7 @@ def random_request(rng, cfg, fields, store=False, reductions=True):
     if store:
         coordinates = [max(0, value) for value in coordinates]
     legal = [reduction for reduction, kinds in REDUCTION_FORMATS.items() if fields.format in kinds]
+    legal += [reduction for reduction in legal if reduction in (Reduction.INC, Reduction.DEC)] * 4      # of one format only
     reduction = legal[int(rng.integers(len(legal)))] if store and reductions and legal and rng.random() < 0.5 else Reduction.NONE
     room = max(0, cfg.shared_bytes - fields.room) // 128
     return TensorRequest(coordinates=tuple(coordinates), shared_address=128 * int(rng.integers(0, room + 1)), mode=fields.mode,
