@@ -283,7 +283,7 @@ async def quick_memory(dut):
             bench.random_write(0 if number % 2 else number % bench.cfg.cores, None)
         await bench.end_epoch()
     bench.finish()
-    assert bench.events["miss"]
+    assert len(bench.memory[0].writes) > 50
 
 
 async def beats_per_cycle(bench, requests, streams):
