@@ -1,7 +1,8 @@
 """Cycle model of the engine: sweeps, columns, jobs of the tail and contexts, with the latencies of its units (docs/units/rnn.md).
 
-It follows the order of events, not every cycle, so that large layers take no longer than small ones with as many columns. Not modelled:
-writers that wait for banks, also where a result of two banks takes two cycles (``shared_writes`` 1).
+It follows the order of events, not every cycle, so that large layers take no longer than small ones with as many columns. Loaded words
+wait while the tail writes. Not modelled: writers that wait for banks, also where a result of two banks takes two cycles
+(``shared_writes`` 1).
 
 Which columns are left out depends on the data: tasks of a model with ``skip_zeros`` say it (``skipping.zero_columns``), and ``run_cycles``
 finds it out. Where they do not, all columns count, which is the longest that they can take.
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from heddle.config import Config
@@ -32,6 +33,8 @@ _CHOICE = 2                 # and to its sweep at the column reader
 _FIRST_READ = 1             # from a sweep's acceptance to its first read
 _TABLES = 16                # from the start of a run to its tasks, without the words of sweeps and operations
 _COMES = 3                  # cycles from the beginning of a transfer to its first word, and from its last request to the next beginning
+_FIRST_WORD = _COMES - 1    # from the beginning of a transfer to the cycle in which its first word enters vector memory
+_PROGRESS = 4               # from a write of the tail, as the loader meets it, to the progress that it makes
 
 
 def _words(cfg: Config, nbytes: int) -> int:
@@ -73,6 +76,12 @@ class _Job:
     groups: int
     lanes: int
     latency: int
+    writing: frozenset[int]     # those of the operations whose result goes to vector memory
+
+    def writes(self, cycle: int) -> bool:
+        """A result enters vector memory, so that no loaded word does."""
+        since = cycle - self.begin - self.latency + _PROGRESS
+        return 0 <= since < self.groups * self.operations and since % self.operations in self.writing
 
     @property
     def finished(self) -> int:
@@ -128,6 +137,16 @@ class _Context:
         return self.released[index - 2] if index >= 2 else self.begin
 
 
+class _Transfer(NamedTuple):
+    """``words`` that are loaded from cycle ``begin`` on for context ``number``: its next "row", the next "task" record, or the state with
+    which the task "start"s."""
+
+    begin: int
+    words: int
+    number: int
+    what: str
+
+
 class _Engine:
     """The lanes, the tail, and who has them."""
 
@@ -147,19 +166,26 @@ class _Engine:
         operations = sum(len(job.operations) for model in models for job in model.schedules if job)
         self.loader = _TABLES + sweeps + operations     # cycle in which it looks for work
         self.transfer = self.loader             # cycle in which it may begin to read
+        self.moving: _Transfer | None = None    # what is being loaded
+        self.jobs: list[_Job] = []              # whose results may still hold it up
         self.served = 0             # the context that it looks at
         self.task: int | None = None        # cycle from which it has the record of a task
 
     def run(self) -> int:
         while True:
-            chosen, wanted = self._choose(), self._wanted()
-            if wanted and (chosen is None or wanted[0] <= chosen[1]):
+            chosen = self._choose()
+            if self.moving:
+                end = self._loaded(self.moving)
+                if chosen is None or chosen[1] >= end:      # no sweep is left whose job could hold it up
+                    self._arrive(self.moving, end)
+                    continue
+            elif (wanted := self._wanted()) and (chosen is None or wanted[0] <= chosen[1]):
                 self._serve(*wanted)
-            elif chosen is None:
+                continue
+            if chosen is None:
                 return self.end
-            else:
-                self._take(chosen[0])
-                self._sweep(*chosen)
+            self._take(chosen[0])
+            self._sweep(*chosen)
 
     def _wanted(self) -> tuple[int, int, str] | None:
         """(Cycle, context, what) that the loader does next, as far as it is known: the rows of a context, then a task for it."""
@@ -177,26 +203,39 @@ class _Engine:
         return min(wanted, key=lambda want: want[0], default=None)
 
     def _serve(self, at: int, number: int, what: str) -> None:
-        context, self.served = self.contexts[number], number
-        begin = max(at + 1, self.transfer)
+        self.served, begin = number, max(at + 1, self.transfer)
         if what == "row":
-            self.loader, self.transfer = begin + 1, begin + _words(self.cfg, context.model.input_bytes) + _COMES
-            context.rows.append(self.transfer)
-        elif what == "task":
-            self.transfer = begin + 2 + _COMES
-            self.loader = self.task = self.transfer + 1
+            words = _words(self.cfg, self.contexts[number].model.input_bytes)
         else:
-            self._begin(number, begin)
+            words = 2 if what == "task" else _words(self.cfg, self.pending[0][0].state_bytes)
+        self.moving = _Transfer(begin, words, number, what)
 
-    def _begin(self, number: int, at: int) -> None:
-        """A free context gets the next task."""
-        model, steps, *zeros = self.pending.pop(0)
-        waits = [model.wait(number) for number in range(len(model.step.sweeps))]
-        words = _words(self.cfg, model.state_bytes)
-        self.transfer = at + (words + _COMES if words else 1)
-        self.loader, self.task = self.transfer + 1, None
-        self.contexts[number] = _Context(
-            model, steps, zeros[0] if zeros else None, waits, known=self.loader + _TURN - 1, begin=self.loader)
+    def _loaded(self, transfer: _Transfer) -> int:
+        """Cycle from which the next transfer may begin: each word waits for a cycle in which the tail writes nothing."""
+        if not transfer.words:
+            return transfer.begin + 1
+        at = transfer.begin + _FIRST_WORD
+        self.jobs = [job for job in self.jobs if job.finished > at]
+        for _ in range(transfer.words):
+            while any(job.writes(at) for job in self.jobs):
+                at += 1
+            at += 1
+        return at + _COMES - _FIRST_WORD
+
+    def _arrive(self, transfer: _Transfer, end: int) -> None:
+        """A transfer is over; the one of a state hands its task to a free context."""
+        self.moving, self.transfer, self.loader = None, end, end + 1
+        if transfer.what == "row":
+            self.loader = transfer.begin + 1
+            self.contexts[transfer.number].rows.append(end)
+        elif transfer.what == "task":
+            self.task = end + 1
+        else:
+            model, steps, *zeros = self.pending.pop(0)
+            waits = [model.wait(number) for number in range(len(model.step.sweeps))]
+            self.task = None
+            self.contexts[transfer.number] = _Context(
+                model, steps, zeros[0] if zeros else None, waits, known=self.loader + _TURN - 1, begin=self.loader)
 
     def _ready(self, context: _Context) -> tuple[int, int | None]:
         """(Cycle from which the context is ready, cycle from which it may be chosen early)."""
@@ -285,8 +324,10 @@ class _Engine:
         settled = context.jobs[-1].finished - latency.slot + latency.settled if job.settled and context.jobs else 0
         begin = max(moved + latency.sums, self.tail, settled)
         self.tail = begin + job.slots
-        context.jobs.append(_Job(begin, len(job.operations), job.groups, self.cfg.tail_lanes * job.each, latency.slot))
+        writing = frozenset(number for number, (operation, _) in enumerate(job.operations) if operation.destination)
+        context.jobs.append(_Job(begin, len(job.operations), job.groups, self.cfg.tail_lanes * job.each, latency.slot, writing))
         del context.jobs[:-3]
+        self.jobs.append(context.jobs[-1])
         return begin, self.tail
 
     def _advance(self, context: _Context, moved: int) -> None:

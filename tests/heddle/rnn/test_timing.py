@@ -30,7 +30,9 @@ PRESETS = {
     "base": [("lstm", 64, 64, 4, 1, 1), ("lstm", 64, 64, 4, 2, 2), ("lstm", 128, 128, 3, 1, 1), ("lstm", 160, 200, 2, 1, 1),
              ("gru", 128, 64, 3, 2, 1), ("linear_gru", 160, 160, 2, 1, 1), ("rnn", 256, 256, 3, 1, 1), ("rnn", 256, 256, 3, 3, 1),
              ("peepholes", 48, 40, 4, 1, 4), ("lstm", 16, 16, 8, 1, 1)],
-    "large": [("lstm", 64, 64, 6, 1, 2), ("lstm", 256, 240, 3, 1, 1), ("rnn", 256, 256, 4, 3, 1)],
+    "large": [("lstm", 64, 64, 6, 1, 2), ("lstm", 256, 240, 3, 1, 1), ("rnn", 256, 256, 4, 3, 1),
+              *(("rnn", *shape, 3, 3, 1) for shape in ((128, 128), (128, 64), (64, 64))),     # what is loaded waits for results
+              ("rnn", 128, 128, 2, 2, 1), ("gru", 128, 128, 3, 3, 1)],
 }
 MORE = {"large": [("lstm", 128, 128, 4, 2, 1), ("gru", 256, 200, 3, 1, 1), ("linear_gru", 192, 192, 3, 2, 1)]}      # in soak
 
@@ -119,12 +121,14 @@ def test_published_parallelism():
 
     assert [ends(16384, hidden)[1] for hidden in (512, 1024, 1536, 2048)] == [16, 8, 8, 4]
     assert ends(16384, 256) == (41, 128, 128) and pair_cycles("lstm", 256, 16, 1024) == 45
-    assert [ends(65536, hidden)[1] for hidden in (256, 512, 1024, 1536, 2048)] == [64, 32, 16, 32, 16]
+    assert [ends(65536, hidden)[1] for hidden in (512, 1536, 2048)] == [32, 32, 16]
+    assert ends(65536, 256) == (36, 256, 256) and pair_cycles("lstm", 256, 64, 1024) == 37
+    assert ends(65536, 1024) == (145, 512, 512)
     assert [ends(count, 128)[1] for count in (16384, 65536)] == [128, 128]
     cycles = {(hidden, ep, load): pair_cycles("lstm", hidden, ep, 65536 // ep, load)
               for hidden in (512, 1024) for ep in (16, 32) for load in (16, 32)}
-    assert cycles[512, 32, 16] == cycles[512, 16, 16] == 512 * 2 // 16 + 3       # a row of input
-    assert cycles[1024, 32, 16] == cycles[1024, 16, 16] == 1024 * 2 // 16 + 3
+    assert (cycles[512, 32, 16], cycles[512, 16, 16]) == (71, 75)       # a row of input, 512 * 2 // 16 + 3, and results meanwhile
+    assert cycles[1024, 32, 16] == cycles[1024, 16, 16] == 147
     assert cycles[512, 32, 32] < cycles[512, 16, 32] and cycles[1024, 32, 32] < cycles[1024, 16, 32]
 
 
