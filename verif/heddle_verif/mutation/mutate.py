@@ -47,7 +47,8 @@ def run_units(names, count, minutes, seed=SEED, jobs=1, again=False, report=prin
     finally:
         for name, unit in units.items():
             if not results[name]["unchanged"]:
-                results[name] |= unit.result() | {"outcomes": unit.outcomes}
+                found = unit.result() | {"outcomes": unit.outcomes}
+                results[name] |= found | {"seconds": results[name].get("seconds", 0) + found["seconds"]}
         write_results(run_results(), read_results(run_results()) | results)
     for name in names:
         for survivor in results[name]["survivors"]:
