@@ -40,7 +40,7 @@ from .problem import Problem
 __all__ = ["Panel", "SparseOperands", "SparseProductKernel", "SparseProductProblem"]
 
 _LEAST_ROWS, _LAST_ROWS = 8, 4      # of a block: its instructions take about 30 cycles; of the first and the last
-_BLOCKS, _ALL_BLOCKS = 48, 52       # of a core, and of all: each has instructions of its own
+_BLOCKS = 48            # of a core: each has instructions of its own
 _CHUNKS = 4             # of a panel
 _CHUNK_BYTES = 4096     # of B
 _BLOCK_CYCLES = 14      # between two blocks
@@ -153,7 +153,7 @@ class SparseProductKernel(PanelKernel):
         are made; with ``resident`` each is twice as large as the one before. Raises ``Unfit`` where a row has no room."""
         blocks: list[Block] = []
         row, m, cores = 0, a.shape[0], self.cfg.cores
-        usual = min(max(_LEAST_ROWS, -(-m // min(_BLOCKS * cores, _ALL_BLOCKS))), self.most_rows)
+        usual = min(max(_LEAST_ROWS, -(-m // (_BLOCKS * cores))), self.most_rows)
         while row < m:
             left = m - row
             rows = min(usual, max(_LAST_ROWS, left // (2 * cores)))

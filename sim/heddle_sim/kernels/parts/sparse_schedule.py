@@ -117,13 +117,12 @@ def core_lines(kernel: PanelKernel, panel: Any, plan: CorePlan) -> list[str]:
 
 
 def text_of_cores(of_core: Sequence[list[str]]) -> KernelText:
-    """A program in which each core runs lines of its own, without their ``halt``. What all begin with stands there once."""
-    common = next((number for number, lines in enumerate(zip(*of_core)) if len(set(lines)) > 1), min(map(len, of_core)))
-    lines = [*of_core[0][:common], *["umov ur8, %core"] * (len(of_core) > 1)]
+    """A program in which each core runs lines of its own, without their ``halt``."""
+    lines = ["umov ur8, %core"] if len(of_core) > 1 else []
     for core in range(1, len(of_core)):
         lines += [f"usetp.eq up0, ur8, {core}", f"@up0 bra core_{core}"]
     for core, own in enumerate(of_core):
-        lines += [f"core_{core}:", *own[common:], "halt"]
+        lines += [f"core_{core}:", *own, "halt"]
     return KernelText.of(lines)
 
 
