@@ -44,7 +44,7 @@ def compiled_convolution(device: Host, x: np.ndarray | DeviceArray, w: np.ndarra
     problem = CompiledConvolutionProblem(geometry, layout, 0, elements, zero_point, bias is not None, requantise=requantise,
                                          addends=1 + wide_range)
     whole = cached_plan("groups", device.cfg, problem,
-                       lambda: fitted(device.cfg, problem.name, lambda cfg: merged_groups(cfg, problem)))
+                        lambda: fitted(device.cfg, problem.name, lambda cfg: merged_groups(cfg, problem)))
     wide, geometry = expanded_weights(w, geometry.group, whole), whole.geometry
     if whole.filled:
         x = np.asarray(x)

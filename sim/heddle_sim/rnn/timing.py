@@ -32,8 +32,7 @@ _TURN = 5                   # cycles from a choice of a context to its next at t
 _CHOICE = 2                 # and to its sweep at the column reader
 _FIRST_READ = 1             # from a sweep's acceptance to its first read
 _TABLES = 16                # from the start of a run to its tasks, without the words of sweeps and operations
-_COMES = 3                  # cycles from the beginning of a transfer to its first word, and from its last request to the next beginning
-_FIRST_WORD = _COMES - 1    # from the beginning of a transfer to the cycle in which its first word enters vector memory
+_FIRST_WORD = 2             # from the beginning of a transfer to the cycle in which its first word enters vector memory
 _PROGRESS = 4               # from a write of the tail, as the loader meets it, to the progress that it makes
 
 
@@ -220,7 +219,7 @@ class _Engine:
             while any(job.writes(at) for job in self.jobs):
                 at += 1
             at += 1
-        return at + _COMES - _FIRST_WORD
+        return at + 1
 
     def _arrive(self, transfer: _Transfer, end: int) -> None:
         """A transfer is over; the one of a state hands its task to a free context."""
