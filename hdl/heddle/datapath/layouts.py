@@ -1,12 +1,13 @@
 """Control words of the datapath; each exists once and is broadcast to all PEs."""
 
+from amaranth.hdl import signed
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out, Signature
 
 from .product_register_file import PRODUCT_ADDRESS_BITS
 
 __all__ = ["OPERAND_BITS", "SamplePort", "SparseReadPort", "accumulate_layout", "capture_layout", "factor_access_layout",
-           "product_access_layout", "step_layout", "tap_banks", "tap_layout", "tap_read_bits"]
+           "product_access_layout", "sparse_operands_layout", "step_layout", "tap_banks", "tap_layout", "tap_read_bits"]
 
 TAP_ROW_BITS = 4            # row bits of a tap accumulator in its bank: the depth of a cell of distributed RAM
 TAPS = 4
@@ -82,26 +83,32 @@ def capture_layout(cfg):
     })
 
 
+def sparse_operands_layout(cfg):
+    """Operands of a group of PEs in a step of the sparse engine; zero without a step. Port A of the factor register file reads
+    ``first_word``, port B ``second_word``; ``first_part`` of multipliers 0 to 3 and ``second_part`` of multipliers 4 to 7 are their 32-bit
+    parts.
+    """
+    word, part = cfg.factor_address_bits, range(cfg.numbers_per_word)
+    return data.StructLayout({"first_word": word, "first_part": part, "second_word": word, "second_part": part})
+
+
 def SparseReadPort(cfg):
-    """Factor words of a step of the sparse engine, beside the step, seen from the engine.
+    """Operands of a step of the sparse engine, beside the step, seen from the engine.
 
     *Ports*:
     active : Out(1)
-        In the cycle of a step: multipliers 0 to 3 take a part of the factor word of the step. Multipliers 4 to 7 take a part of
-        ``second_word``, which port B of the factor register file reads.
-    first_part : Out(range(numbers_per_word))
-        32-bit part for multipliers 0 to 3.
-    second_word : Out(factor_address_bits)
-        Factor word for multipliers 4 to 7.
-    second_part : Out(range(numbers_per_word))
-        Its 32-bit part.
+        In the cycle of a step: multipliers take the factor words of ``operands``.
+    operands : Out(sparse_operands_layout(cfg)).array(thread_groups)
+        Factor words of each group of PEs in this step.
+    elements : Out(signed(engine_element_bits)).array(thread_groups, 2)
+        Elements of each group for multipliers 0 to 3 and 4 to 7, one cycle after the step; else zero.
     unsigned : Out(1)
         The bytes of the factor words are unsigned.
     """
-    part = range(cfg.numbers_per_word)
+    groups = cfg.thread_groups
     return Signature({
-        "active": Out(1), "first_part": Out(part), "second_word": Out(cfg.factor_address_bits), "second_part": Out(part),
-        "unsigned": Out(1),
+        "active": Out(1), "operands": Out(sparse_operands_layout(cfg)).array(groups),
+        "elements": Out(signed(cfg.engine_element_bits)).array(groups, 2), "unsigned": Out(1),
     })
 
 

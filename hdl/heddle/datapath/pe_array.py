@@ -1,6 +1,6 @@
 """PE array: all PEs of a core with their common control."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
+from amaranth.hdl import Array, Cat, Module, Mux, Shape, Signal, signed
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from ..interfaces.layouts import OffsetReadPort, RegisterPort
@@ -11,7 +11,7 @@ from ..lib.shared_module import SharedModule
 from ..parameters.matrix import DatapathParameters
 from ..rnn.layouts import EngineStepPort
 from .cross_lane_tree import CrossLaneTree
-from .layouts import TAPS, SamplePort, SparseReadPort, step_layout
+from .layouts import TAPS, SamplePort, SparseReadPort, factor_access_layout, step_layout
 from .pe import PE
 from .pipeline_control import PipelineControl
 from .register_arbiter import RegisterArbiter
@@ -20,6 +20,7 @@ __all__ = ["PEArray"]
 
 CONTROL = ("multiply", "accumulate", "files")   # control ports of a PE, driven once for all of them
 OWN = ("active", "clear", "receive")            # members of these with a bit for each PE
+OF_GROUP = ("first", "second")                  # members with bits for each group of PEs
 NEIGHBOURS = 8      # read values of PEs that are joined before a register, on the path to the thread unit
 
 
@@ -52,8 +53,8 @@ class PEArray(Component):
         With ``rnn``: steps of the engine. Of ``word``, one cycle after ``step``, the first ``dot / cat`` elements count. ``take`` takes
         them for the ``cat`` of ``step`` of the cycle before (also without ``step.step``), and holds them.
     sparse_reads : In(SparseReadPort(cfg))
-        With ``sparse``: factor words of a step of the sparse engine, in the cycle of ``engine.step``. Without ``active`` the step is one of
-        the engine for recurrent networks.
+        With ``sparse``: operands of a step of the sparse engine, beside ``engine.step``. Its factor words and elements are joined with
+        those of ``engine``, which are 0 then. Without ``active`` the step is one of the engine for recurrent networks.
     samples : In(SamplePort(cfg))
         With ``sparse``: steps of sampled products, and writes of operand rows. Such a step has ``engine.step`` with ``cat`` 0; its sum over
         all PEs is at ``samples.total``, and its product register is undefined then.
@@ -112,11 +113,11 @@ class PEArray(Component):
             connect_members(m, flipped(self), control, ("engine_active",))
             m.d.comb += control.engine_step.eq(self.engine.step)
         if self.cfg.sparse:
-            for part in (control, arbiter):
-                connect_members(m, flipped(self), part, ("sparse_reads",))
+            connect_members(m, flipped(self), control, ("sparse_reads",))
             m.d.comb += [
                 *(getattr(control.samples, name).eq(getattr(self.samples, name)) for name in control.samples.signature.members),
-                arbiter.operand_write.eq(self.samples.write), arbiter.operand_word.eq(self.samples.write_word),
+                arbiter.sparse_active.eq(self.sparse_reads.active), arbiter.operand_write.eq(self.samples.write),
+                arbiter.operand_word.eq(self.samples.write_word),
             ]
         connect_members(m, flipped(self.registers), arbiter.registers, arbiter.registers.signature.members)
         self._lanes(m, control, arbiter)
@@ -138,20 +139,30 @@ class PEArray(Component):
         taps = [[[] for _ in range(slots)] for _ in range(1, TAPS)]
         for thread in range(cfg.threads):
             lane = lanes.instantiate(m, f"lane_{thread}")
-            m.d.comb += [element.eq(value) for element, value in zip(lane.word, at_lanes["word"][thread % cfg.fetch_slots], strict=True)]
-            for name in ("factor_address", *["odd_high"] * cfg.two_passes, *["taps"] * cfg.rnn):
+            of_group = thread // slots
+            m.d.comb += [element.eq(value) for element, value in zip(lane.word, at_lanes["word"][self._line(thread)], strict=True)]
+            for name in (*["odd_high"] * cfg.two_passes, *["taps"] * cfg.rnn):
                 m.d.comb += getattr(lane, name).eq(at_lanes[name])
             for port_name in CONTROL:
                 control_port = getattr(lane, port_name)
-                for name in control_port.signature.members:
-                    m.d.comb += getattr(control_port, name).eq(at_lanes[name][thread] if name in OWN else at_lanes[name])
+                for name, member in control_port.signature.members.items():
+                    value = at_lanes[name]
+                    if name in OWN:
+                        value = value[thread]
+                    elif name in OF_GROUP:
+                        value = value.word_select(of_group, Shape.cast(member.shape).width)
+                    elif name == "factors":
+                        value = value[of_group % len(value)]
+                    m.d.comb += getattr(control_port, name).eq(value)
+            addresses = at_lanes["factor_address"]
             m.d.comb += [
+                lane.factor_address.eq(addresses[of_group % len(addresses)]),
                 lane.take.eq(at_lanes["take"][thread % cfg.positions]),
                 lane.group_sum.eq(sums.o[thread // 2] if thread else sums.first),
                 sums.i[thread].eq(lane.root),
                 lane.thread.write_lane.eq(at_lanes["write_lane"][thread]),
                 lane.thread.return_lane.eq(at_lanes["return_lane"][thread]),
-                lane.thread.read_lane.eq(at_lanes["group"][thread // slots]),
+                lane.thread.read_lane.eq(at_lanes["group"][of_group]),
                 lane.thread.return_data.eq(at_lanes["returned"][thread % slots]),
                 lane.offset_load.eq(self.offset_load),
                 self.offset[thread].eq(lane.offset),
@@ -189,39 +200,73 @@ class PEArray(Component):
             "pairs", "quads", "total", *["odd_high"] * cfg.two_passes, *["taps"] * cfg.rnn)}
         values |= {name: getattr(source, name) for source in (control.multiply, control.accumulate, arbiter.files)
                    for name in source.signature.members}
-        values |= {"take": self.take, "factor_address": self.step.factor_word, "group": group, "write_lane": port.write_lanes,
-                   "return_lane": port.return_lanes}
-        words = self.word
+        values |= {"take": self.take, "group": group, "write_lane": port.write_lanes, "return_lane": port.return_lanes}
+        words, addresses = self.word, [self.step.factor_word]
         if cfg.rnn:
-            factor_address, take = Signal.like(self.step.factor_word, name="factor_address"), Signal.like(self.take, name="take_either")
-            m.d.comb += [
-                factor_address.eq(Mux(self.engine_active, self.engine.step.factor_word, self.step.factor_word)),
-                take.eq(self.take | self.engine.take.replicate(len(self.take))),
-            ]
-            values |= {"factor_address": factor_address, "take": take}
-            words = self._words(m)
-        lists = {"word": [Cat(word) for word in words], "returned": list(port.return_data)}
+            take = Signal.like(self.take, name="take_either")
+            m.d.comb += take.eq(self.take | self.engine.take.replicate(len(self.take)))
+            values |= {"take": take}
+            words, addresses = self._words(m), self._factor_addresses(m)
+        lists = {"word": [Cat(word) for word in words], "returned": list(port.return_data), "factor_address": addresses}
+        lists |= {"factors": self._factor_accesses(m, values.pop("factors")) if cfg.sparse else [values.pop("factors")]}
         values = {name: self._later(m, name, value, reset=True) for name, value in values.items()}
-        lists = {name: [self._later(m, f"{name}_{number}", value) for number, value in enumerate(several)]
+        lists = {name: [self._later(m, f"{name}_{number}", value, reset=name == "factors") for number, value in enumerate(several)]
                  for name, several in lists.items()}
         lists["word"] = [[word.word_select(element, cfg.element_bits).as_signed() for element in range(cfg.dot)] for word in lists["word"]]
         return values | lists
 
-    def _words(self, m):
-        """Words of B, or the elements of the engine spread over the multipliers."""
+    def _line(self, thread):
+        """Number of the word that a PE takes: of its slot and, where PEs of other groups share the slot, of its group."""
         cfg = self.cfg
-        cat, spread = Signal(2, name="engine_cat", reset_less=True), []
+        slots = cfg.fetch_slots
+        if not cfg.sparse:
+            return thread % slots
+        return thread if slots >= cfg.thread_slots else thread // cfg.thread_slots * slots + thread % slots
+
+    def _factor_addresses(self, m):
+        """Factor word of each group of PEs; without ``sparse`` of all."""
+        cfg, own = self.cfg, [group.first_word for group in self.sparse_reads.operands] if self.cfg.sparse else [0]
+        addresses = [Signal(cfg.factor_address_bits, name=f"factor_address_{number}") for number in range(len(own))]
+        for address, word in zip(addresses, own, strict=True):
+            m.d.comb += address.eq(Mux(self.engine_active, self.engine.step.factor_word | word, self.step.factor_word))
+        return addresses
+
+    def _factor_accesses(self, m, access):
+        """Access to port B of the factor register files, of each group of PEs."""
+        accesses = []
+        for number, group in enumerate(self.sparse_reads.operands):
+            own = Signal(factor_access_layout(self.cfg), name=f"factors_{number}")
+            m.d.comb += [own.eq(access), own.word.eq(access.word | group.second_word)]
+            accesses.append(own)
+        return accesses
+
+    def _words(self, m):
+        """Words of B, or the elements of the engine spread over the multipliers, for each ``_line``."""
+        cfg = self.cfg
+        cat, lines = Signal(2, name="engine_cat", reset_less=True), {}
         m.d.sync += cat.eq(self.engine.step.cat)
-        for index in range(cfg.dot):
-            element = Signal(signed(cfg.element_bits), name=f"engine_element_{index}")
-            m.d.comb += element.eq(Array(self.engine.word[index >> shift] for shift in range(3))[cat])
-            spread.append(element)
-        words = [[Signal.like(value, name=f"word_{slot}_{index}") for index, value in enumerate(word)]
-                 for slot, word in enumerate(self.word)]
-        for either, word in zip(words, self.word, strict=True):
+        spread = [self._spread(m, cat, group) for group in range(cfg.thread_groups if cfg.sparse else 1)]
+        for thread in range(cfg.threads):
+            line = self._line(thread)
+            if line in lines:
+                continue
+            elements, word = spread[thread // cfg.thread_slots if cfg.sparse else 0], self.word[thread % cfg.fetch_slots]
+            lines[line] = [Signal.like(value, name=f"word_{line}_{index}") for index, value in enumerate(word)]
             m.d.comb += [chosen.eq(Mux(self.engine_active, element, value))
-                         for chosen, element, value in zip(either, spread, word, strict=True)]
-        return words
+                         for chosen, element, value in zip(lines[line], elements, word, strict=True)]
+        return [lines[line] for line in range(len(lines))]
+
+    def _spread(self, m, cat, group):
+        """Elements of the engine at the multipliers of a group of PEs."""
+        cfg, spread = self.cfg, []
+        words = list(self.engine.word)
+        if cfg.sparse:
+            words[:2] = [word | own for word, own in zip(words, self.sparse_reads.elements[group], strict=False)]
+        for index in range(cfg.dot):
+            element = Signal(signed(cfg.element_bits), name=f"engine_element_{group}_{index}")
+            m.d.comb += element.eq(Array(words[index >> shift] for shift in range(3))[cat])
+            spread.append(element)
+        return spread
 
     def _later(self, m, name, value, reset=False):
         """``value`` behind the register slices between the units and the PEs."""

@@ -13,8 +13,8 @@ from .product_register_file import PRODUCT_ADDRESS_BITS
 __all__ = ["AccumulatePort", "MultiplyPort", "PipelineControl", "ProductAccessPort"]
 
 
-def MultiplyPort(cfg, lanes=1):
-    """Control of the multipliers of ``lanes`` PEs, seen from the control pipeline.
+def MultiplyPort(cfg, lanes=1, groups=1):
+    """Control of the multipliers of ``lanes`` PEs in ``groups``, seen from the control pipeline.
 
     *Ports*:
     a_signed : Out(2)
@@ -23,9 +23,9 @@ def MultiplyPort(cfg, lanes=1):
         With ``wide_lanes``: elements of 16 bits.
     active : Out(lanes)
         PEs that take part in the step.
-    first : Out(numbers_per_word)
-        With ``sparse``: part of the word of port A that multipliers 0 to 3 take, one-hot.
-    second : Out(1 + numbers_per_word)
+    first : Out(groups * numbers_per_word)
+        With ``sparse``: part of the word of port A that multipliers 0 to 3 of each group take, one-hot.
+    second : Out(groups * (1 + numbers_per_word))
         With ``sparse``: what multipliers 4 to 7 take, one-hot: part 1 of the word of port A, or a part of the word of port B.
     unsigned : Out(1)
         With ``sparse``: the bytes of the factor words are unsigned.
@@ -39,8 +39,8 @@ def MultiplyPort(cfg, lanes=1):
     parts = cfg.numbers_per_word
     return Signature({
         "a_signed": Out(2), **({"wide": Out(1)} if cfg.wide_lanes else {}), "active": Out(lanes),
-        **({"first": Out(parts), "second": Out(1 + parts), "unsigned": Out(1), "operand": Out(parts), "operand_word": Out(OPERAND_BITS),
-            "operand_unsigned": Out(1)} if cfg.sparse else {}),
+        **({"first": Out(groups * parts), "second": Out(groups * (1 + parts)), "unsigned": Out(1), "operand": Out(parts),
+            "operand_word": Out(OPERAND_BITS), "operand_unsigned": Out(1)} if cfg.sparse else {}),
     })
 
 
@@ -106,10 +106,10 @@ class PipelineControl(Component):
     engine_step : In(engine_step_layout(cfg))
         With ``rnn``: step of the engine, in cycle 0.
     sparse_reads : In(SparseReadPort(cfg))
-        With ``sparse``: factor words of this step, in cycle 0.
+        With ``sparse``: factor words of this step, in cycle 0; elements are not used.
     samples : In(SamplePort(cfg))
         With ``sparse``: this step as one of a sampled product, in cycle 0: the members that belong to a step.
-    multiply : Out(MultiplyPort(cfg, threads))
+    multiply : Out(MultiplyPort(cfg, threads, thread_groups))
         Control of the multipliers.
     odd_high : Out(1)
         With ``two_passes``: products of odd bytes count 2^16 times.
@@ -146,7 +146,7 @@ class PipelineControl(Component):
         self.cfg = cfg = DatapathParameters.of(cfg)
         super().__init__({
             "i": In(step_layout(cfg)),
-            "multiply": Out(MultiplyPort(cfg, cfg.threads)),
+            "multiply": Out(MultiplyPort(cfg, cfg.threads, cfg.thread_groups)),
             **({"odd_high": Out(1)} if cfg.two_passes else {}),
             "accumulate": Out(AccumulatePort(cfg, cfg.threads)),
             "pairs": Out(1),
@@ -300,9 +300,14 @@ class PipelineControl(Component):
         sparse, samples, parts = self.sparse_reads, self.samples, self.cfg.numbers_per_word
         operand, operand_word = Signal(parts, reset_less=True), Signal(OPERAND_BITS, reset_less=True)
         operand_unsigned = Signal(reset_less=True)
-        first, second, unsigned = Signal(parts, reset_less=True), Signal(1 + parts, reset_less=True), Signal(reset_less=True)
+        first, second = (Signal(self.multiply.signature.members[name].shape, name=name, reset_less=True) for name in ("first", "second"))
+        unsigned = Signal(reset_less=True)
+        for number, group in enumerate(sparse.operands):
+            m.d.sync += [
+                first.word_select(number, parts).eq(Mux(sparse.active, 1 << group.first_part, 1)),
+                second.word_select(number, 1 + parts).eq(Mux(sparse.active, 2 << group.second_part, 1)),
+            ]
         m.d.sync += [
-            first.eq(Mux(sparse.active, 1 << sparse.first_part, 1)), second.eq(Mux(sparse.active, 2 << sparse.second_part, 1)),
             unsigned.eq(Mux(sparse.active, sparse.unsigned, samples.active.any() & samples.unsigned)),
             operand.eq(samples.active), operand_word.eq(samples.word), operand_unsigned.eq(samples.unsigned_operand),
         ]

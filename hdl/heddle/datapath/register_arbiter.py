@@ -10,7 +10,6 @@ from .layouts import (
     OPERAND_BITS,
     TAP_ROW_BITS,
     TAPS,
-    SparseReadPort,
     capture_layout,
     factor_access_layout,
     product_access_layout,
@@ -73,8 +72,8 @@ class RegisterArbiter(Component):
         Accesses of ``mm`` to the product register files.
     offset_read : In(OffsetReadPort(cfg))
         Reads of the offsets of the next ``mm``.
-    sparse_reads : In(SparseReadPort(cfg))
-        With ``sparse``: factor words of a step of the sparse engine.
+    sparse_active : In(1)
+        With ``sparse``: a step of the sparse engine, which has the word of port B for each group of PEs: ``files.factors.word`` is 0.
     operand_write : In(1)
         With ``sparse``: the sparse engine writes operand rows, with parts and PEs of ``registers``.
     operand_word : In(4)
@@ -103,7 +102,7 @@ class RegisterArbiter(Component):
             "offset_read": In(OffsetReadPort(cfg)),
             "files": Out(RegisterFilePort(cfg)),
             "pause": Out(1),
-            **({"sparse_reads": In(SparseReadPort(cfg)), "operand_write": In(1), "operand_word": In(OPERAND_BITS)} if cfg.sparse else {}),
+            **({"sparse_active": In(1), "operand_write": In(1), "operand_word": In(OPERAND_BITS)} if cfg.sparse else {}),
         })
 
     @property
@@ -161,8 +160,8 @@ class RegisterArbiter(Component):
         ]
         if self.cfg.sparse:
             m.d.comb += [access.operand_write.eq(Mux(self.operand_write, port.write_parts, 0)), access.operand_word.eq(self.operand_word)]
-            with m.If(self.sparse_reads.active):
-                m.d.comb += [access.word.eq(self.sparse_reads.second_word), access.read.eq(1)]
+            with m.If(self.sparse_active):
+                m.d.comb += [access.word.eq(0), access.read.eq(1)]       # each group of PEs has a word of its own
         return number, granted
 
     def _capture(self, m, number, factor_read):

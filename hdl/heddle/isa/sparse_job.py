@@ -2,14 +2,16 @@
 
 from amaranth.lib import data, enum
 
-__all__ = ["BIAS_ROW", "BOUNDS_ROW", "ELEMENTS_OF_WORD", "INDEX_BYTES", "JOB_BYTES", "JOB_ALIGNMENT", "MULTIPLIER_ROW", "POINTER_BYTES",
-           "SCALE_ROWS", "STRIP_ROWS", "SUM_BYTES", "PanelTarget", "SparseKind", "scale_bounds_layout", "sparse_job_layout"]
+__all__ = ["BIAS_ROW", "BOUNDS_ROW", "ELEMENTS_OF_WORD", "INDEX_BYTES", "JOB_BYTES", "JOB_ALIGNMENT", "MOST_SUB_WARPS", "MULTIPLIER_ROW",
+           "POINTER_BYTES", "SCALE_ROWS", "STRIP_ROWS", "SUM_BYTES", "PanelTarget", "SparseKind", "scale_bounds_layout",
+           "sparse_job_layout"]
 
 JOB_BYTES = 32
 JOB_ALIGNMENT = 16
 INDEX_BYTES = 2             # bytes of an index of a row of B
 POINTER_BYTES = 4           # bytes of a row pointer
 SUM_BYTES = 4               # bytes of a sum
+MOST_SUB_WARPS = 4          # sub-warps of a job
 STRIP_ROWS = 16             # rows of A in a strip: bytes of a word
 ELEMENTS_OF_WORD = 8        # indices of a word of 16 bytes of shared memory: the unit in which non-zeros are read
 
@@ -57,6 +59,11 @@ def _field(shape, byte, bit=0):
 # row of more than 16 steps begins with the first weights again.
 # Strips, 2^``strips`` of them, are parts of the PEs: where one has b bytes of each row, PANEL finds these bytes of row n, and ROWS leaves
 # them, at (strip * ``rows`` + n) * b instead: rows of a strip without gaps, then those of the next one.
+# With ``sub_warps`` each strip is a sub-warp with rows of its own (at least two strips, at most MOST_SUB_WARPS). PANEL: rows have
+# 4 * threads / 2^``strips`` bytes and go to every strip. ROWS: row n of the job is a group of rows, one for each strip, with as many
+# elements each; it has them step by step: those of the first strip in this step, ``sparse_pairs`` of them, then those of the next one. So
+# numbers of elements at which rows begin and end are multiples of ``sparse_pairs`` * 2^``strips``; the first one is ``first``. Sums lie in
+# strips, as above.
 # ROWS with ``scaled``: row n is 4 * threads bytes at ``output`` + n * 4 * threads: each sum plus its bias, times its multiplier / 2^32,
 # shifted right by ``shift`` and rounded, plus the zero point, within the bounds.
 sparse_job_layout = data.FlexibleLayout(8 * JOB_BYTES, {
@@ -72,13 +79,14 @@ sparse_job_layout = data.FlexibleLayout(8 * JOB_BYTES, {
     "scaled": _field(1, 1, 5),              # ROWS: sums become bytes
     "target": _field(PanelTarget, 1, 6),    # PANEL
     "strips": _field(2, 6),                 # PANEL, ROWS: log2 of the parts of the PEs whose rows lie together; eight PEs each at least
+    "sub_warps": _field(1, 6, 2),           # PANEL, ROWS: strips have rows of their own; neither depthwise nor scaled
     "left_first": _field(4, 7),             # SAMPLES, by columns: place of the first row in its strip
     "rows": _field(16, 2),                  # at least 1
     "panel_rows": _field(16, 4),            # ROWS, SAMPLES: indices are below this number; PANEL: first row that is written
     "first": _field(32, 8),                 # number of the element at ``indices`` and ``values``, a multiple of 16
     "left": _field(20, 12),                 # SAMPLES: shared address of A, a multiple of min(128, 4 * threads), by columns of 128
     "pointers": _field(20, 16),             # shared addresses in bytes: a multiple of 4,
-    "indices": _field(20, 20),              # of 16,
-    "values": _field(20, 24),               # of 16, and with PANEL of min(128, 4 * threads),
+    "indices": _field(20, 20),              # of 16, with ``sub_warps`` of 32,
+    "values": _field(20, 24),               # of 16, with ``sub_warps`` of 32, and with PANEL of min(128, 4 * threads),
     "output": _field(20, 28),               # of 128, with SAMPLES of 16
 })

@@ -9,7 +9,7 @@ from ..constants import BANK_BYTES, ROW_BYTES
 from ..datapath.layouts import OPERAND_BITS
 from ..interfaces.front_end import sparse_start_layout
 from ..isa.error_codes import ErrorCode
-from ..isa.sparse_job import JOB_ALIGNMENT, JOB_BYTES, POINTER_BYTES, SCALE_ROWS, PanelTarget, SparseKind, sparse_job_layout
+from ..isa.sparse_job import JOB_ALIGNMENT, JOB_BYTES, MOST_SUB_WARPS, POINTER_BYTES, SCALE_ROWS, PanelTarget, SparseKind, sparse_job_layout
 from ..parameters.sparse import OPERAND_WORDS, SparseParameters
 from .layouts import checked_job_layout, word_request_layout
 
@@ -56,7 +56,8 @@ class JobFetch(Component):
     *Reset*: no job is read.
 
     *Errors*: SPARSE_JOB: the address is misaligned, there is no such ``kind`` or ``target``, ``rows``, ``panel_rows``, ``words`` or
-    ``strips`` violate the limits, an address or ``first`` is misaligned.
+    ``strips`` violate the limits, an address or ``first`` is misaligned. So is
+    ``sub_warps`` with a field that it excludes.
     OUT_OF_RANGE: a word of the job, or of the rows of B of a panel, is outside of shared memory.
     """
 
@@ -114,7 +115,12 @@ class JobFetch(Component):
         """Code and operand of the error of a job."""
         cfg, size = self.cfg, self.cfg.sparse_columns
         wrong, end, narrow = Signal(), Signal(32), Signal()
-        m.d.comb += [end.eq(job.values + (job.rows << exact_log2(size))), narrow.eq(job.strips > exact_log2(cfg.thread_groups))]
+        shared = Mux(job.sub_warps, job.strips, 0)      # strips get the same rows
+        m.d.comb += [
+            end.eq(job.values + (job.rows << exact_log2(size) >> shared)),
+            narrow.eq((job.strips > exact_log2(cfg.thread_groups))
+                      | (job.sub_warps & ((job.strips == 0) | (job.strips > exact_log2(MOST_SUB_WARPS))))),
+        ]
         with m.If(job.kind == SparseKind.PANEL):
             limit = Signal(range(cfg.sparse_rows + 1))
             m.d.comb += limit.eq(cfg.sparse_rows)
@@ -123,11 +129,13 @@ class JobFetch(Component):
             with m.If(job.target == PanelTarget.SCALES):
                 m.d.comb += limit.eq(SCALE_ROWS)
             m.d.comb += wrong.eq((job.panel_rows + job.rows > limit) | (job.values % min(ROW_BYTES, size) != 0)
-                                 | (job.target.as_value() == len(PanelTarget)) | narrow)
+                                 | (job.target.as_value() == len(PanelTarget)) | narrow
+                                 | (job.sub_warps & (job.target != PanelTarget.PANEL)))
             with m.If(end > cfg.shared_bytes):
                 m.d.sync += [code.eq(ErrorCode.OUT_OF_RANGE), operand.eq(Mux(job.values >= cfg.shared_bytes, job.values, cfg.shared_bytes))]
         with m.Else():
             unaligned, samples = Signal(), job.kind == SparseKind.SAMPLES
+            alone = job.sub_warps & (job.depthwise | job.scaled | (job.indices % (2 * BANK_BYTES) != 0))
             m.d.comb += [
                 unaligned.eq(Cat(
                     value % alignment != 0 for value, alignment in (
@@ -137,7 +145,8 @@ class JobFetch(Component):
                     samples,
                     (job.words == 0) | (job.words > OPERAND_WORDS) | (job.panel_rows * job.words > cfg.factor_words)
                     | (job.left % Mux(job.left_by_columns, ROW_BYTES, min(ROW_BYTES, size)) != 0),
-                    (job.panel_rows > cfg.sparse_rows) | (job.output % ROW_BYTES != 0) | (job.kind != SparseKind.ROWS) | narrow)),
+                    (job.panel_rows > cfg.sparse_rows) | (job.output % ROW_BYTES != 0) | (job.kind != SparseKind.ROWS) | narrow
+                    | alone)),
             ]
         with m.If(wrong | (job.rows == 0)):
             m.d.sync += [code.eq(ErrorCode.SPARSE_JOB), operand.eq(self.i.payload.address)]

@@ -100,6 +100,7 @@ item_layout = data.StructLayout({
     "scaled": 1,                # ROW: sums become bytes
     "target": PanelTarget,      # PANEL
     "strips": 2,
+    "sub_warps": 1,             # PANEL: rows go to every strip; ROW: strips have elements of their own
     "stride": BLOCK_BITS,       # ROW: from the results of a strip to those of the next one, as of ``output``
 })
 
@@ -113,12 +114,14 @@ extent_layout = data.StructLayout({
     "wide": 1,
     "unsigned": 1,
     "pattern": 1,               # there are no values: they count as 1
+    "two": 1,                   # two words of indices are read together; the first one is even in its job and in shared memory
 })
 
 element_layout = data.StructLayout({"index": 16, "value": signed(16)})
 
-# Non-zeros of a word of indices; ``fault``: they are outside of shared memory.
-vector_layout = data.StructLayout({"fault": 1, "elements": data.ArrayLayout(element_layout, ELEMENTS_OF_WORD)})
+# Non-zeros of a word of indices; ``fault``: they are outside of shared memory; ``odd``: second word of two that were read together, which
+# the job of the first one may not need.
+vector_layout = data.StructLayout({"fault": 1, "odd": 1, "elements": data.ArrayLayout(element_layout, ELEMENTS_OF_WORD)})
 
 
 # Row of A of a sampled product: its first word of 16 bytes, and how many rows of 4 * threads bytes, as panels have them, it is long.
@@ -164,6 +167,8 @@ def PanelPort():
         With ``begin``: where the rows go.
     strips : Out(2)
         With ``begin``: log2 of the parts of the PEs whose rows lie together.
+    sub_warps : Out(1)
+        With ``begin``: each part gets all rows, which are so much shorter.
     by_columns : Out(1)
         With ``begin``: of each word only byte ``column`` is loaded.
     column : Out(COLUMN_BITS)
@@ -174,7 +179,8 @@ def PanelPort():
         The last word is written in this cycle.
     """
     return Signature({"begin": Out(1), "word": Out(WORD_BITS), "row": Out(16), "rows": Out(16), "target": Out(PanelTarget),
-                      "strips": Out(2), "by_columns": Out(1), "column": Out(COLUMN_BITS), "free": In(1), "done": In(1)})
+                      "strips": Out(2), "sub_warps": Out(1), "by_columns": Out(1), "column": Out(COLUMN_BITS), "free": In(1),
+                      "done": In(1)})
 
 
 def drain_entry_layout(cfg):

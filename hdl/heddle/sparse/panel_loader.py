@@ -19,7 +19,7 @@ LANE_BYTES = 4          # of a row of B
 class PanelLoader(Component):
     """Panel loader: reads rows of B and writes four bytes of each to every PE, those of eight PEs a cycle.
 
-    Where PEs are parted into strips, all rows of the first strip come first.
+    Where PEs are parted into strips, all rows of the first strip come first. Rows of sub-warps are as long as a strip and go to all strips.
 
     A row of A of a sampled product is some such rows, which go to the operand rows of the PEs instead. So do weights of depthwise rows.
     By columns a row has a byte of each word: eight words are read at a time, and their bytes go to two PEs.
@@ -81,7 +81,7 @@ class PanelLoader(Component):
         rows = max(cfg.sparse_rows, cfg.numbers_per_word << OPERAND_BITS)
         first, row, behind = (Signal(range(rows + 1), name=name) for name in ("first", "row", "behind"))    # rows of the panel
         group, within, turn = Signal(group_bits), Signal(group_bits), Signal()      # group of PEs; its bits within a strip; last row
-        by_columns, column = Signal(), Signal.like(panel.column)
+        by_columns, column, shared = Signal(), Signal.like(panel.column), Signal()      # ``shared``: a row goes to all strips
         two, pairs = Signal(range(cfg.thread_slots // 2)), cfg.thread_slots // 2     # by columns: two PEs of the group, that are written
         answers, ends, target = answered & answer.last, Signal(), Signal(PanelTarget)
         writes = Mux(by_columns, answers, answered)
@@ -104,16 +104,18 @@ class PanelLoader(Component):
         with m.Elif(ends):
             m.d.sync += [group.eq(group + 1), row.eq(first)]
         with m.If(panel.begin):
-            loads = panel.rows << group_bits        # of 32 bytes
+            loads = panel.rows << group_bits >> Mux(panel.sub_warps, panel.strips, 0)       # of 32 bytes
             requests = Mux(panel.by_columns, loads << exact_log2(pairs), loads)
             m.d.sync += [word.eq(panel.word), left.eq(requests), missing.eq(requests), target.eq(panel.target), first.eq(panel.row),
                          row.eq(panel.row), behind.eq(panel.row + panel.rows), group.eq(0), within.eq(groups - 1 >> panel.strips),
-                         by_columns.eq(panel.by_columns), column.eq(panel.column), two.eq(0)]
+                         by_columns.eq(panel.by_columns), column.eq(panel.column), two.eq(0), shared.eq(panel.sub_warps)]
         slots_of_word, chosen = BANK_BYTES // LANE_BYTES, self._column(m, answered, by_columns, column)
         for lane in range(cfg.threads):
             slot = lane % cfg.thread_slots
             mine = Mux(by_columns, two == slot // 2, answer.arrived[slot // slots_of_word]) & answered
-            m.d.sync += self.write_lanes[lane].eq(mine & (group == lane // cfg.thread_slots) if groups > 1 else mine)
+            if groups > 1:
+                mine &= group == (lane // cfg.thread_slots & Mux(shared, within, groups - 1))
+            m.d.sync += self.write_lanes[lane].eq(mine)
         for slot, value in enumerate(self.data):
             part = answer.halves[slot // slots_of_word].word_select(slot % slots_of_word, 32)
             m.d.sync += value.eq(part | chosen.word_select(slot % 2, 32))      # by columns there are no halves

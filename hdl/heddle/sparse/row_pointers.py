@@ -68,8 +68,8 @@ class RowPointers(Component):
     *Reset*: forgets the job.
 
     *Errors*: OUT_OF_RANGE: the word of a pointer is outside of shared memory. SPARSE_POINTER: pointers fall, or the first one is below
-    ``first`` of the job. OUT_OF_RANGE also where a row of A, by columns its strip, of a row of a mask with elements, is outside of shared
-    memory.
+    ``first`` of the job; of sub-warps also where a row does not end with a step, or the first one does not begin at ``first``.
+    OUT_OF_RANGE also where a row of A, by columns its strip, of a row of a mask with elements, is outside of shared memory.
     """
 
     def __init__(self, cfg):
@@ -152,6 +152,7 @@ class RowPointers(Component):
         block, blocks = Signal(BLOCK_BITS), Signal(range(self.cfg.thread_groups + 1))
         last, outside = Signal(BLOCK_BITS), Signal()
         stride, far = Signal(BLOCK_BITS), Signal(BLOCK_BITS)        # from a strip to the next one, to the last one
+        ragged = Signal()                               # of sub-warps: not where a step ends, or not at the first element of the job
         rows, faulty, falls, some = Signal(BLOCK_BITS), Signal(), Signal(), Signal()     # ``rows``: unit behind the last of shared memory
         sum_word = Signal(BLOCK_BITS)                   # of the first sum of a row of a mask
         count, offsets = Signal(POINTER_BITS), [Signal(POINTER_BITS, name=f"offset_{number}") for number in range(2)]
@@ -159,7 +160,9 @@ class RowPointers(Component):
         lost, left_operand = self._left(m, opened)
         m.d.comb += [
             rows.eq(Mux(job.scaled, self.cfg.shared_rows << PIECE_BITS, self.cfg.shared_rows)),
-            falls.eq(value < Mux(opened, before, job.first)), faulty.eq(gone | falls | (lost & opened & (value != before))),
+            ragged.eq(job.sub_warps & ~samples & (((value & ((self.cfg.sparse_pairs << job.strips) - 1)[:3]) != 0)
+                                                  | (~opened & (value != job.first)))),
+            falls.eq((value < Mux(opened, before, job.first)) | ragged), faulty.eq(gone | falls | (lost & opened & (value != before))),
             some.eq(opened & ~faulty & (value != before)),
             count.eq(value - before), *(offset.eq(each - job.first) for offset, each in zip(offsets, (before, value), strict=True)),
             item.kind.eq(Mux(faulty, ItemKind.FAULT, ItemKind.ROW)), item.pc.eq(self._pc),
@@ -169,7 +172,8 @@ class RowPointers(Component):
             item.count.eq(Mux(count[COUNT_BITS:].any(), (1 << COUNT_BITS) - 1, count)), item.start.eq(offsets[0] % ELEMENTS_OF_WORD),
             item.begins.eq(number == 0), item.ends.eq(number == job.rows - 1),
             # Of the results of a row those of the last strip lie furthest.
-            blocks.eq(self.cfg.thread_groups >> job.strips), item.strips.eq(job.strips), item.stride.eq(stride), last.eq(block + far),
+            blocks.eq(self.cfg.thread_groups >> job.strips), item.strips.eq(job.strips), item.sub_warps.eq(job.sub_warps & ~samples),
+            item.stride.eq(stride), last.eq(block + far),
             outside.eq(~samples & (last + blocks > rows)), item.outside.eq(outside),
             item.output.eq(Mux(samples, sum_word, Mux(outside, Mux(last < rows, rows, last), block))),
             item.unsigned_panel.eq(job.unsigned_panel), item.samples.eq(samples), item.words.eq(job.words),
@@ -179,6 +183,7 @@ class RowPointers(Component):
             extent.begins.eq(~filled), extent.first.eq(offsets[0]), extent.last.eq(offsets[1] - 1),
             extent.indices.eq(job.indices // BANK_BYTES), extent.values.eq(job.values // BANK_BYTES), extent.wide.eq(job.wide_values),
             extent.unsigned.eq(job.unsigned_values), extent.pattern.eq(Mux(samples, job.pattern, job.depthwise)),
+            extent.two.eq(item.sub_warps & ~job.wide_values),
             self.o_left.valid.eq(self.o_extent.valid & self.o_extent.ready & samples),
             self.o.valid.eq(pointer.valid & ~self._dead & (opened | faulty) & (~some | self.o_extent.ready)),
             self.o_extent.valid.eq(pointer.valid & ~self._dead & some & self.o.ready),
@@ -193,7 +198,7 @@ class RowPointers(Component):
             with m.If(given.code == ErrorCode.NONE):
                 m.d.comb += [
                     item.kind.eq(ItemKind.PANEL), item.operand.eq(given.job.values // BANK_BYTES), item.target.eq(given.job.target),
-                    item.strips.eq(given.job.strips),
+                    item.strips.eq(given.job.strips), item.sub_warps.eq(given.job.sub_warps),
                 ]
         with m.If(self.o.valid & self.o.ready & (item.kind == ItemKind.FAULT)):
             m.d.sync += self._dead.eq(1)

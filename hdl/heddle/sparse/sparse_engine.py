@@ -90,8 +90,8 @@ class SparseEngine(Component):
     *Latency*: at the least latency of the memory 20 cycles from ``run.job`` to the first step; from the last step of a row
     ``engine_sum_latency`` + ``register_read_latency`` + 4 cycles to the end of its first write.
 
-    *Throughput*: a row of n non-zeros takes the larger of n / ``sparse_pairs``, rounded up, and ``thread_groups`` cycles. A panel takes 32
-    bytes a cycle.
+    *Throughput*: a row of n non-zeros takes the larger of n / ``sparse_pairs``, rounded up, and ``thread_groups`` cycles; of sub-warps a
+    row each in this time, and values of 16 bits at least a cycle for four non-zeros. A panel takes 32 bytes a cycle.
 
     *Back-pressure*: PEs and registers never stall. Requests to shared memory wait as long as it pleases. ``run.job.ready`` comes from
     registers and ``stop``.
@@ -164,11 +164,10 @@ class SparseEngine(Component):
         for client, request in ((Client.JOBS, jobs.request), (Client.POINTERS, pointers.request), (Client.VALUES, elements.value_request),
                                 (Client.INDICES, elements.index_request), (Client.PANEL, loader.request)):
             link(m, request, reads.request[client.value])
-        for client, answered in ((Client.JOBS, jobs.answered), (Client.POINTERS, pointers.answered),
-                                 (Client.VALUES, elements.value_answered), (Client.INDICES, elements.index_answered)):
-            m.d.comb += answered.eq(answer.answered[client.value])
-        m.d.comb += [part.word.eq(answer.word) for part in (jobs, pointers, elements)]
-        connect(m, answer, loader.answer)
+        for client, part in ((Client.JOBS, jobs), (Client.POINTERS, pointers)):
+            m.d.comb += [part.answered.eq(answer.answered[client.value]), part.word.eq(answer.word)]
+        for part in (elements, loader):
+            connect(m, answer, part.answer)
 
     def _registers(self, m, units):
         """Reads of sums, and writes of the panel: a factor word is written in the part of ``write_parts``. Scales go to their unit."""

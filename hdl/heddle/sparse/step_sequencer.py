@@ -1,6 +1,6 @@
 """Step sequencer: steps of the PEs for the rows of sparse matrices."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out, flipped
 from amaranth.utils import exact_log2
@@ -9,7 +9,7 @@ from ..constants import BANK_BYTES
 from ..datapath.layouts import OPERAND_BITS, SamplePort, SparseReadPort
 from ..interfaces.layouts import ErrorStream
 from ..isa.error_codes import ErrorCode
-from ..isa.sparse_job import SUM_BYTES, PanelTarget
+from ..isa.sparse_job import ELEMENTS_OF_WORD, MOST_SUB_WARPS, SUM_BYTES, PanelTarget
 from ..lib.stream import link
 from ..parameters.sparse import SparseParameters
 from ..rnn.layouts import EngineStepPort
@@ -36,13 +36,15 @@ CAT_FOUR = 2        # log2 of the sums of a PE
 # the step of its row. Of a sampled product: number of the step of its element, whether it is the last one, and place of the sum, counted
 # in sums.
 chosen_layout = data.StructLayout({
-    "count": 2, "first": 1, "last": 1, "halves": 1, "sums": SUMS_BITS, "fault": 2, "elements": data.ArrayLayout(element_layout, 2),
+    "count": 4, "first": 1, "last": 1, "halves": 1, "sums": SUMS_BITS, "fault": 2,
+    "elements": data.ArrayLayout(element_layout, ELEMENTS_OF_WORD),
     "step": 3, "final": 1, "sum": BLOCK_BITS + 2, "half": 1, "weights": OPERAND_BITS, "item": item_layout,
 })
 
 
 class StepSequencer(Component):
-    """Step sequencer: multiplies the non-zeros of a row, up to two in a step, with their rows of the panel [S4].
+    """Step sequencer: multiplies the non-zeros of a row, up to two in a step, with their rows of the panel [S4]. Groups of PEs that are
+    sub-warps have as many non-zeros each, of rows of their own [S4.5].
 
     A step is chosen in one cycle and checked in the next one. Row n of the engine, counted modulo 16, has its sums in accumulators n. A row
     without non-zeros has a step with zeros. At most ``ROWS_INSIDE`` (16) rows are between their first step and the read of their sums.
@@ -64,9 +66,9 @@ class StepSequencer(Component):
     place : In(30)
         Number of the word of a vector with ``fault``.
     pe : Out(EngineStepPort(cfg))
-        Steps of the PEs and their elements; registered.
+        Steps of the PEs; registered. Elements are 0.
     reads : Out(SparseReadPort(cfg))
-        Factor words of the steps; registered.
+        Factor words of the steps, and their elements; registered.
     panel : Out(PanelPort())
         Loads of the panel; a load begins when no step is chosen, and steps behind it wait for its end.
     o_row : Out(stream.Signature(drain_entry_layout(cfg), always_ready=True))
@@ -92,7 +94,7 @@ class StepSequencer(Component):
     halves : Out(1)
         The step in this cycle has one non-zero where two fit.
 
-    *Latency*: 2 cycles from ``i`` and the window to ``pe.step``; ``pe.word`` and ``pe.take`` follow one cycle later.
+    *Latency*: 2 cycles from ``i`` and the window to ``pe.step``; ``reads.elements`` and ``pe.take`` follow one cycle later.
 
     *Throughput*: one step a cycle, without a gap between rows.
 
@@ -134,12 +136,12 @@ class StepSequencer(Component):
         first, left, remaining = Signal(init=1), Signal.like(item.count), Signal.like(item.count)    # non-zeros of the row
         weights = Signal(OPERAND_BITS)
         inside, sums = Signal(range(ROWS_INSIDE + 1)), Signal(SUMS_BITS)
-        fires, last, ready, count = Signal(), Signal(), Signal(), Signal(2)
+        fires, last, ready, count = Signal(), Signal(), Signal(), Signal.like(self._chosen.count)
         row = self.i.valid & (item.kind == ItemKind.ROW) & (item.samples == self._mode)
         chosen = self._chosen
         self._item_ends = Signal()      # the panel at ``i`` is loaded
         final, room = self._elements(m, fires, count, first)
-        most = Mux(item.samples, 1, pairs)
+        most = Mux(item.samples, 1, pairs << Mux(item.sub_warps, item.strips, 0))
         m.d.comb += [
             remaining.eq(Mux(first, item.count, left)), last.eq((remaining <= most) & final),
             count.eq(Mux(remaining > most, most, remaining)),
@@ -191,7 +193,7 @@ class StepSequencer(Component):
             panel.begin.eq(waits & ~loads & ~self._valid & ~self._failed & ~self._mode & panel.free
                            & ~((item.target == PanelTarget.SCALES) & self.rows_busy)),
             panel.word.eq(item.operand), panel.row.eq(item.panel_rows), panel.rows.eq(item.number), panel.target.eq(item.target),
-            panel.strips.eq(item.strips),
+            panel.strips.eq(item.strips), panel.sub_warps.eq(item.sub_warps),
             self._item_ends.eq(panel.done),
         ]
         with m.If(panel.begin):
@@ -203,12 +205,13 @@ class StepSequencer(Component):
         """Whether the chosen step has an error, which is reported."""
         chosen, item, report = self._chosen, self._chosen.item, self.o_error
         limit, error = Signal(16), Signal()
-        several = Signal(2)                                 # non-zeros of the step
-        wrong = [several[number] & (element.index >= limit) for number, element in enumerate(chosen.elements)]
+        most = max(2, self.cfg.sparse_pairs * min(MOST_SUB_WARPS, self.cfg.thread_groups))      # non-zeros of a step
+        several = Signal(most)                              # they are there
+        wrong = [several[number] & (chosen.elements[number].index >= limit) for number in range(most)]
         gone = [several[number] & chosen.fault[number] for number in range(2)]
         beyond = Mux(item.samples, several[0] & (chosen.sum >= self.cfg.shared_bytes // SUM_BYTES), chosen.last & item.outside)
         m.d.comb += [
-            limit.eq(item.panel_rows), several.eq(Cat(chosen.count != 0, chosen.count[1])),
+            limit.eq(item.panel_rows), *(bit.eq(chosen.count > number) for number, bit in enumerate(several)),
             error.eq(self._valid & ~self._failed & ((item.kind == ItemKind.FAULT) | Cat(*wrong, *gone, beyond).any())),
         ]
         m.d.sync += [report.valid.eq(error), report.payload.pc.eq(item.pc)]
@@ -217,9 +220,9 @@ class StepSequencer(Component):
         outside = ErrorCode.OUT_OF_RANGE
         with m.If(item.kind == ItemKind.FAULT):
             m.d.sync += [report.payload.code.eq(item.code), report.payload.operand.eq(item.operand)]
-        for number in range(2):
+        for number in range(most):
             index = chosen.elements[number].index
-            with m.Elif(gone[number]):
+            with m.Elif(gone[number] if number < len(gone) else 0):
                 m.d.sync += [report.payload.code.eq(outside), report.payload.operand.eq(self.place * BANK_BYTES)]
             with m.Elif(wrong[number]):
                 m.d.sync += [report.payload.code.eq(ErrorCode.SPARSE_INDEX), report.payload.operand.eq(Cat(index, item.number))]
@@ -232,45 +235,65 @@ class StepSequencer(Component):
     def _step(self, m, error):
         cfg, chosen, item = self.cfg, self._chosen, self._chosen.item
         step, reads, row = self.pe.step, self.reads, self.o_row.payload
-        first, second = (element for element in chosen.elements)
-        fires, parts = Signal(), exact_log2(cfg.numbers_per_word)
-        places = [Signal(range(cfg.sparse_rows), name=f"panel_row_{number}") for number in range(2)]
-        elements = [Signal.like(self.pe.word[0], name=f"element_{number}", reset_less=True) for number in range(cfg.sparse_pairs)]
-        ends, halves, column = Signal(), Signal(), Signal.like(step.factor_word)
-        sampled = Signal(reset_less=True)
+        fires, ends, halves, column = Signal(), Signal(), Signal(), Signal.like(step.factor_word)
+        sampled, take = Signal(reset_less=True), Signal(reset_less=True)
         self._sample(m, fires)
-        # A reset may end the work, but not the step that is in the PEs: its elements come one cycle later.
-        take, words = Signal(reset_less=True), [Signal.like(element, name=f"word_{number}") for number, element in enumerate(elements)]
-        # A place without a non-zero reads what another one reads, or row 0: rows that are not loaded never enter a PE.
+        for group in range(cfg.thread_groups):
+            self._operands(m, group, fires & ~item.samples)
         m.d.comb += [
             fires.eq(self._valid & ~self._failed & ~error),
-            column.eq(first.index * item.words + chosen.step),
-            places[0].eq(Mux(chosen.count == 0, 0, first.index)), places[1].eq(Mux(chosen.count[1], second.index, places[0])),
+            column.eq(chosen.elements[0].index * item.words + chosen.step),
             reads.active.eq(step.step & ~sampled), self.halves.eq(step.step & halves),
-            self.o_row.valid.eq((step.step & ends & ~sampled) | row.empty),
-            self.pe.take.eq(take), *(word.eq(value) for word, value in zip(self.pe.word, words, strict=False)),
+            self.o_row.valid.eq((step.step & ends & ~sampled) | row.empty), self.pe.take.eq(take),
         ]
         m.d.sync += [
             step.step.eq(fires & ~(item.samples & (chosen.count == 0))), step.product.eq(chosen.sums), step.source.eq(chosen.sums),
             step.zero.eq(chosen.first), step.cat.eq(Mux(item.samples, 0, CAT_FOUR)),
-            step.factor_word.eq(Mux(item.samples, column, places[0] >> parts)), reads.first_part.eq(places[0]),
-            reads.second_word.eq(places[1] >> parts), reads.second_part.eq(places[1]),
-            reads.unsigned.eq(item.unsigned_panel), sampled.eq(item.samples),
+            step.factor_word.eq(Mux(item.samples, column, 0)), reads.unsigned.eq(item.unsigned_panel), sampled.eq(item.samples),
             ends.eq(chosen.last), halves.eq(chosen.halves), row.sums.eq(chosen.sums), row.output.eq(item.output),
             row.ends.eq(item.ends), row.scaled.eq(item.scaled), row.strips.eq(item.strips), row.stride.eq(item.stride),
             row.empty.eq(self.panel.done),
-            take.eq(step.step), *(word.eq(element) for word, element in zip(words, elements, strict=True)),
-            elements[0].eq(Mux(chosen.count == 0, 0, first.value)),
+            take.eq(step.step),
         ]
         with m.If(self.panel.done):
             m.d.sync += row.ends.eq(1)
-        if len(elements) > 1:
-            m.d.sync += elements[1].eq(Mux(chosen.count[1], second.value, 0))
+
+    def _operands(self, m, group, counts):
+        """Factor words and elements of a group of PEs, zero unless the step ``counts``."""
+        cfg, chosen, item = self.cfg, self._chosen, self._chosen.item
+        parts, bits, pairs = exact_log2(cfg.numbers_per_word), exact_log2(cfg.thread_groups), cfg.sparse_pairs
+        # Non-zeros of the group, by log2 of the strips.
+        places = [(group >> bits - strips) * pairs for strips in range(min(bits, exact_log2(MOST_SUB_WARPS)) + 1)]
+        first, second = (Array(chosen.elements[place + number].as_value() for place in places)[Mux(item.sub_warps, item.strips, 0)]
+                         for number in range(2))
+        first, second = (data.View(element_layout, element) for element in (first, second))
+        rows = [Signal(range(cfg.sparse_rows), name=f"panel_row_{group}_{number}") for number in range(2)]
+        elements = [Signal.like(value, name=f"element_{group}_{number}", reset_less=True)
+                    for number, value in enumerate(self.reads.elements[group])]
+        # A reset may end the work, but not the step that is in the PEs: its elements come one cycle later.
+        words = [Signal.like(element, name=f"word_{group}_{number}") for number, element in enumerate(elements)]
+        several = (chosen.count > 1) & (pairs > 1)
+        operands = self.reads.operands[group]
+        # A place without a non-zero reads what another one reads, or row 0: rows that are not loaded never enter a PE.
+        m.d.comb += [
+            rows[0].eq(Mux(chosen.count == 0, 0, first.index)), rows[1].eq(Mux(several, second.index, rows[0])),
+            *(value.eq(word) for value, word in zip(self.reads.elements[group], words, strict=True)),
+        ]
+        m.d.sync += [
+            operands.eq(0), *(element.eq(0) for element in elements),
+            *(word.eq(element) for word, element in zip(words, elements, strict=True)),
+        ]
+        with m.If(counts):
+            m.d.sync += [
+                operands.first_word.eq(rows[0] >> parts), operands.first_part.eq(rows[0]), operands.second_word.eq(rows[1] >> parts),
+                operands.second_part.eq(rows[1]), elements[0].eq(Mux(chosen.count == 0, 0, first.value)),
+                elements[1].eq(Mux(several, second.value, 0)),
+            ]
 
     def _sample(self, m, fires):
         """The step as one of a sampled product, or of a depthwise row."""
         chosen, item, samples, entry = self._chosen, self._chosen.item, self.samples, self.o_sample.payload
-        present = Cat(chosen.count != 0, chosen.count[1])       # non-zeros, whose multipliers have weights of their own
+        present = Cat(chosen.count != 0, chosen.count > 1)      # non-zeros, whose multipliers have weights of their own
         taken = Mux(item.samples, (1 << self.cfg.numbers_per_word) - 1, Mux(item.depthwise, present[:self.cfg.sparse_pairs], 0))
         m.d.sync += [
             samples.active.eq(Mux(fires, taken, 0)),        # without a step the multipliers belong to other units

@@ -5,7 +5,7 @@ heddle bench merge                 what merges gain for products of few rows
 heddle bench copy                  boxes of tensors: rows, ranks, modes, swizzles, strides; --quick: some of them
 heddle bench conv                  convolutions of one image: cycles, bytes moved, on-chip memory; --plot: as a drawing
 heddle bench pool                  pooling, and sums of two tensors, with the bound of each
-heddle bench spmm                  sparse times dense: --suite, --n, --resident
+heddle bench spmm                  sparse times dense: --suite, --n, --resident, --no-sub-warps
 heddle bench sddmm                 dense times dense at the elements of a sparse matrix: --suite, --k, --plain, --pattern
 heddle bench balance               slowest by mean core for rows dealt in each order, by the model of the scheduler: --suite, --cores
 heddle bench rnn-plan              parallelism of elements and rows for vector sizes, by the cycle model and by formula
@@ -104,6 +104,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                             "auto)")
     sparse.add_argument("--n", type=positive, default=128, help="columns of the dense operand (default 128)")
     sparse.add_argument("--resident", action="store_true", help="B in factor registers at the start, sums stay in shared memory")
+    sparse.add_argument("--no-sub-warps", action="store_true", help="all PEs have the same row, however few the columns")
     sampled.add_argument("--k", type=positive, default=512, help="columns of the left operand (default 512)")
     sampled.add_argument("--plain", action="store_true", help="b is (k, n), which the host transposes, not (n, k)")
     sampled.add_argument("--pattern", action="store_true", help="without the values of the mask")

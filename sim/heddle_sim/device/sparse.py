@@ -39,12 +39,15 @@ class _Schedule(NamedTuple):
     order: str
     dynamic: bool
     resident: bool
+    sub_warps: bool
 
 
-def spmm(device: Host, a: Any, b: Any, *, tile: int | None, order: str, dynamic: bool, resident: bool) -> tuple[np.ndarray, Stats]:
+def spmm(device: Host, a: Any, b: Any, *, tile: int | None, order: str, dynamic: bool, resident: bool,
+         sub_warps: bool) -> tuple[np.ndarray, Stats]:
     """``(c, stats)`` of ``Device.spmm``."""
     schedule = _Schedule(None if tile is None else check_integer("tile", tile, BANK_BYTES, LARGEST),
-                         check_choice("order", order, SPMM_ORDERS), check_flag("dynamic", dynamic), check_flag("resident", resident))
+                         check_choice("order", order, SPMM_ORDERS), check_flag("dynamic", dynamic), check_flag("resident", resident),
+                         check_flag("sub_warps", sub_warps))
     left, right, turned = product_operands(a, b)
     shape = left.shape[0], right.shape[1]
     if 0 in shape:
@@ -70,7 +73,8 @@ def _bytes_of(array: np.ndarray, signed_bytes: int) -> list[tuple[np.ndarray, in
 
 
 def _product(device: Host, a: Compressed, b: np.ndarray, schedule: _Schedule) -> tuple[np.ndarray, Stats]:
-    problem = SparseProductProblem(a, b.shape[1], b.dtype.kind == "i", _order(device, schedule.order), schedule.dynamic, tile=schedule.tile)
+    problem = SparseProductProblem(a, b.shape[1], b.dtype.kind == "i", _order(device, schedule.order), schedule.dynamic,
+                                   tile=schedule.tile, sub_warps=schedule.sub_warps)
     memory, shape = device.memory, (a.shape[0], b.shape[1])
     with Placement(memory) as places:
         of_b, c = places.place(b if b.size else np.zeros((1, 1), b.dtype)), places.reserve(shape, np.int32)

@@ -19,7 +19,7 @@ class SparseAccess(Host):
     """Mixin of ``Device``: products on the sparse engine [S4]."""
 
     def spmm(self, a: Any, b: Any, *, tile: int | None = None, order: str = "auto", dynamic: bool = True,
-             resident: bool = False) -> MatrixResult:
+             resident: bool = False, sub_warps: bool = True) -> MatrixResult:
         """Product of two matrices of which one or both are sparse, exact modulo 2**32 [S4.1].
 
         Parameters
@@ -36,12 +36,15 @@ class SparseAccess(Host):
             Each next block goes to the core that is expected to be done first; else the cores take turns.
         resident : bool
             ``stats`` are those of a second run, with b in factor registers at its start, that leaves the sums in shared memory.
+        sub_warps : bool
+            Columns that fill at most half of the PEs are made by two or four parts of them, each with rows of its own [S4.5].
 
         Returns ``MatrixResult``: ``c`` int32 (M, N); ``stats`` counts from operands in global memory to the result there. Elements of b and
         unsigned ones of a that have 16 bits take a run for each of their bytes, whose sums the host adds.
         Raises ``ValueError`` or ``TypeError`` for operands that are damaged or do not fit together.
         """
-        return MatrixResult(*spmm(self, a, b, tile=tile, order=order, dynamic=dynamic, resident=resident))
+        return MatrixResult(*spmm(self, a, b, tile=tile, order=order, dynamic=dynamic, resident=resident,
+                                  sub_warps=sub_warps))
 
     def sddmm(self, a: Any, b: Any, mask: Any, transpose: bool = False, pattern: bool = False, *, order: str = "auto",
               dynamic: bool = True) -> SampledResult:

@@ -17,6 +17,7 @@ from heddle.isa.sparse_job import (
     INDEX_BYTES,
     JOB_ALIGNMENT,
     JOB_BYTES,
+    MOST_SUB_WARPS,
     MULTIPLIER_ROW,
     POINTER_BYTES,
     SCALE_ROWS,
@@ -113,7 +114,11 @@ def sparse_run(cfg: Config, registers: EngineRegisters, shared: np.ndarray, addr
 def _legal(cfg: Config, job: data.Const, target: int) -> bool:
     if job.rows == 0 or (job.kind is not SparseKind.SAMPLES and 1 << job.strips > cfg.thread_groups):
         return False
+    if job.kind is not SparseKind.SAMPLES and job.sub_warps and not 1 < 1 << job.strips <= MOST_SUB_WARPS:
+        return False
     if job.kind is SparseKind.PANEL:
+        if job.sub_warps and target != PanelTarget.PANEL.value:
+            return False
         limits = {PanelTarget.PANEL.value: cfg.sparse_rows, PanelTarget.WEIGHTS.value: cfg.numbers_per_word << OPERAND_BITS,
                   PanelTarget.SCALES.value: SCALE_ROWS}
         return job.panel_rows + job.rows <= limits.get(target, 0) and job.values % min(ROW_BYTES, cfg.sparse_columns) == 0
@@ -123,6 +128,8 @@ def _legal(cfg: Config, job: data.Const, target: int) -> bool:
     if job.kind is SparseKind.SAMPLES:
         return (0 < job.words <= OPERAND_WORDS and job.panel_rows * job.words <= cfg.factor_words and job.output % BANK_BYTES == 0
                 and job.left % (ROW_BYTES if job.left_by_columns else min(ROW_BYTES, cfg.sparse_columns)) == 0)
+    if job.sub_warps and (job.depthwise or job.scaled or job.indices % (2 * BANK_BYTES)):
+        return False
     return job.kind is SparseKind.ROWS and job.panel_rows <= cfg.sparse_rows and job.output % ROW_BYTES == 0
 
 
@@ -132,10 +139,11 @@ def _inside(shared: np.ndarray, address: int, size: int) -> None:
 
 
 def _load(cfg: Config, registers: EngineRegisters, shared: np.ndarray, job: data.Const) -> None:
-    size = cfg.sparse_columns
+    size = cfg.sparse_columns >> (job.strips if job.sub_warps else 0)
     if job.values + job.rows * size > len(shared):
         raise SparseFault(ErrorCode.OUT_OF_RANGE, max(job.values, len(shared)))
-    strips = shared[job.values:job.values + job.rows * size].reshape(1 << job.strips, job.rows, -1, 4)
+    data = shared[job.values:job.values + job.rows * size]
+    strips = np.tile(data, 1 << job.strips if job.sub_warps else 1).reshape(1 << job.strips, job.rows, -1, 4)
     rows = strips.transpose(1, 0, 2, 3).reshape(job.rows, cfg.threads, 4)
     place = slice(job.panel_rows, job.panel_rows + job.rows)
     if job.target is PanelTarget.PANEL:
@@ -152,10 +160,11 @@ def _rows(cfg: Config, registers: EngineRegisters, shared: np.ndarray, job: data
     size = cfg.sparse_columns * (1 if job.scaled else SUM_BYTES) >> job.strips         # of a strip
     piece, count = ROW_BYTES // (SUM_BYTES if job.scaled else 1), 0
     far = job.rows * size * ((1 << job.strips) - 1)         # from the first strip to the last
-    for row, begin, end in _extents(shared, job):
+    for row, begin, end in _extents(shared, job, cfg.sparse_pairs << job.strips if job.sub_warps else None):
         indices, values = _elements(shared, job, begin, end, row, job.panel_rows)
         factors = _weights(cfg, registers, job, len(indices)) if job.depthwise else values[:, None]
-        sums = (factors * columns[indices]).sum(axis=0, dtype=np.int64)
+        products = factors * columns[indices]
+        sums = _of_sub_warps(cfg, job, products) if job.sub_warps else products.sum(axis=0, dtype=np.int64)
         start = job.output + row * size
         for part in range(0, size, piece):
             _inside(shared, start + far + part, piece)
@@ -164,6 +173,14 @@ def _rows(cfg: Config, registers: EngineRegisters, shared: np.ndarray, job: data
             shared[start + strip * job.rows * size:][:size] = result
         count += end - begin
     return count
+
+
+def _of_sub_warps(cfg: Config, job: data.Const, products: np.ndarray) -> np.ndarray:
+    """Sums of the rows of a group, int64 [columns]: each strip has those of its own elements in its own columns."""
+    strips = 1 << job.strips
+    steps = products.reshape(-1, strips, cfg.sparse_pairs, strips, cfg.sparse_columns >> job.strips)
+    own = steps[:, np.arange(strips), :, np.arange(strips)]         # [strips, steps, pairs, columns of a strip]
+    return own.sum(axis=(1, 2), dtype=np.int64).ravel()
 
 
 def _weights(cfg: Config, registers: EngineRegisters, job: data.Const, count: int) -> np.ndarray:
@@ -183,14 +200,16 @@ def _scaled(registers: EngineRegisters, sums: np.ndarray) -> np.ndarray:
     return output_bytes(sums, columns(BIAS_ROW), columns(MULTIPLIER_ROW), bounds, bounds.shift, bool(bounds.unsigned)).astype(np.uint8)
 
 
-def _extents(shared: np.ndarray, job: data.Const) -> Iterator[tuple[int, int, int]]:
-    """Rows of a job in order: number, first element, and the one behind the last. A pointer is read and checked when its row comes."""
+def _extents(shared: np.ndarray, job: data.Const, step: int | None = None) -> Iterator[tuple[int, int, int]]:
+    """Rows of a job in order: number, first element, and the one behind the last. A pointer is read and checked when its row comes.
+    ``step``: of sub-warps the elements of a step.
+    """
     begin = _pointer(shared, job, 0)
-    if begin < job.first:
+    if begin < job.first or (step and begin != job.first):
         raise SparseFault(ErrorCode.SPARSE_POINTER, 0)
     for row in range(job.rows):
         end = _pointer(shared, job, row + 1)
-        if end < begin:
+        if end < begin or (step and end % step):
             raise SparseFault(ErrorCode.SPARSE_POINTER, row)
         yield row, begin, end
         begin = end
@@ -209,10 +228,11 @@ def _elements(shared: np.ndarray, job: data.Const, begin: int, end: int, row: in
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     width, kind = _value_format(job)
     read = ((job.indices, INDEX_BYTES, "<u2"), *([] if job.depthwise else [(job.values, width, kind)]))
-    for group in range((begin - job.first) // ELEMENTS_OF_WORD, (end - 1 - job.first) // ELEMENTS_OF_WORD + 1):
+    unit = ELEMENTS_OF_WORD * (2 if job.sub_warps and not job.wide_values else 1)      # that is read together
+    for group in range((begin - job.first) // unit, (end - 1 - job.first) // unit + 1):
         for base, size, _ in read:
-            _inside(shared, (base + group * ELEMENTS_OF_WORD * size) // BANK_BYTES * BANK_BYTES, BANK_BYTES)
-        own = slice(max(begin - job.first, group * ELEMENTS_OF_WORD), min(end - job.first, (group + 1) * ELEMENTS_OF_WORD))
+            _inside(shared, (base + group * unit * size) // BANK_BYTES * BANK_BYTES, BANK_BYTES)
+        own = slice(max(begin - job.first, group * unit), min(end - job.first, (group + 1) * unit))
         indices = shared[job.indices + own.start * INDEX_BYTES:job.indices + own.stop * INDEX_BYTES].view("<u2")
         if (wrong := indices[indices >= limit]).size:
             raise SparseFault(ErrorCode.SPARSE_INDEX, row << 16 | int(wrong[0]))

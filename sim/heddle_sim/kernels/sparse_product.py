@@ -1,7 +1,8 @@
 """Product of a sparse and a dense matrix on the sparse engine: a panel of B goes to factor registers, blocks of rows of A pass by.
 
 Packages of A arrive in four slots of shared memory, sums leave from four others, while the engine works on the block between them. Chunks
-of B come before, through slots where the sums will be. Sizes and addresses are known to the host, so they stand in the program.
+of B come before, through slots where the sums will be. Sizes and addresses are known to the host, so they stand in the program. Where a
+panel has few columns, the PEs are sub-warps with rows of their own.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ import numpy as np
 from heddle.config import Config
 from heddle.constants import BANK_BYTES, ROW_BYTES
 from heddle.errors import UsageError
-from heddle.isa.sparse_job import JOB_BYTES
+from heddle.isa.sparse_job import ELEMENTS_OF_WORD, JOB_BYTES
 
 from ..isa.features import lacking
 from ..sparse.compressed import Compressed
 from ..sparse.job import package_bytes, panel_record, rows_package
+from ..sparse.sub_warps import group_elements, most_strips, row_groups
 from .panel_kernel import SLOTS, PanelKernel, PanelPart, Part, element_count, met_runs, renumbered
 from .parts.fitting import Unfit
 from .parts.launch import Launch
@@ -63,7 +65,7 @@ class SparseProductProblem(Problem):
 
     ``order`` and ``dynamic``: how blocks of rows are dealt to cores (``hand_out``). ``resident``: B is in the factor registers before the
     run that counts. Sums stay in shared memory, each block in the place of the fourth one before it. ``tile``: columns of a panel, a
-    multiple of 16; all that the lanes hold without it.
+    multiple of 16; all that the lanes hold without it. ``sub_warps``: panels of few columns may be on sub-warps.
     """
 
     a: Compressed
@@ -73,6 +75,7 @@ class SparseProductProblem(Problem):
     dynamic: bool = True
     resident: bool = False
     tile: int | None = None
+    sub_warps: bool = True
 
     @property
     def name(self) -> str:
@@ -82,12 +85,13 @@ class SparseProductProblem(Problem):
 @dataclass(frozen=True)
 class Panel(PanelPart):
     """Columns ``first_column`` to ``first_column + columns`` - 1 of B with the rows of ``runs``. ``adds``: the sums are added to those of
-    the panels before.
+    the panels before. ``strips``: log2 of the sub-warps.
     """
 
     first_column: int = 0
     columns: int = 0
     adds: bool = False
+    strips: int = 0
 
 
 class SparseProductKernel(PanelKernel):
@@ -137,32 +141,55 @@ class SparseProductKernel(PanelKernel):
         parts = [(runs, renumbered(problem.a, runs)) for runs in cuts]
         for first_column in range(0, problem.columns, width):
             columns = min(width, problem.columns - first_column)
-            panels += [Panel(runs, part, first_column, columns, number > 0) for number, (runs, part) in enumerate(parts)]
+            for number, (runs, part) in enumerate(parts):
+                panels.append(Panel(runs, part, first_column, columns, number > 0, self._strips(part, columns)))
         return panels
+
+    def _strips(self, a: Compressed, columns: int) -> int:
+        """log2 of the sub-warps that take the fewest cycles: the more, the more elements fill short rows."""
+        most = most_strips(self.cfg, columns) if self.problem.sub_warps else 0
+        return min(range(most + 1), key=lambda strips: self._cycles(a, 0, a.shape[0], strips).sum())
+
+    def _cycles(self, a: Compressed, first: int, rows: int, strips: int) -> np.ndarray:
+        """Cycles of each row, or group of rows on sub-warps, of some rows."""
+        cfg = self.cfg
+        elements = group_elements(a.lengths[first:first + rows], strips, cfg.sparse_pairs)
+        read = elements // (ELEMENTS_OF_WORD // 2 if a.data.itemsize == 2 else ELEMENTS_OF_WORD)      # by words of shared memory
+        return np.maximum(np.maximum(elements // (cfg.sparse_pairs << strips), read), cfg.thread_groups)
 
     def expected(self, panel: Panel) -> tuple[list[Block], list[int]]:
         """See ``PanelKernel``."""
-        blocks = self._blocks(panel.a)
-        pairs = -(-panel.a.lengths // self.cfg.sparse_pairs)
-        drain = self.row_bytes // ROW_BYTES
-        costs = [int(np.maximum(pairs[first:first + rows], drain).sum()) + _BLOCK_CYCLES for first, rows in blocks]
+        blocks = self._blocks(panel)
+        costs = [int(self._cycles(panel.a, *block, panel.strips).sum()) + _BLOCK_CYCLES for block in blocks]
         return blocks, costs
 
-    def _blocks(self, a: Compressed) -> list[Block]:
+    def _package_bytes(self, panel: Panel, first: int, rows: int) -> int:
+        """Bytes of the package of some rows."""
+        return package_bytes(*self._packed(panel, first, rows), sub_warps=panel.strips > 0)
+
+    def _packed(self, panel: Panel, first: int, rows: int) -> tuple[Compressed, int, int]:
+        """Matrix and rows of it of which a package is made: groups of rows on sub-warps."""
+        if not panel.strips:
+            return panel.a, first, rows
+        groups = row_groups(panel.a, first, rows, panel.strips, self.cfg.sparse_pairs)
+        return groups, 0, groups.shape[0]
+
+    def _blocks(self, panel: Panel) -> list[Block]:
         """Blocks of rows whose packages and sums have room: small ones, the smallest first and last, as their sums are stored while others
         are made; with ``resident`` each is twice as large as the one before. Raises ``Unfit`` where a row has no room."""
         blocks: list[Block] = []
-        row, m, cores = 0, a.shape[0], self.cfg.cores
-        usual = min(max(_LEAST_ROWS, -(-m // (_BLOCKS * cores))), self.most_rows)
+        row, m, cores = 0, panel.a.shape[0], self.cfg.cores
+        least, last, most = (rows << panel.strips for rows in (_LEAST_ROWS, _LAST_ROWS, self.most_rows))
+        usual = min(max(least, -(-m // (_BLOCKS * cores))), most)
         while row < m:
             left = m - row
-            rows = min(usual, max(_LAST_ROWS, left // (2 * cores)))
+            rows = min(usual, max(last, left // (2 * cores)))
             if self.problem.resident:
                 rows = 2 * blocks[-1].rows if blocks else 0
-            rows = min(_LAST_ROWS if len(blocks) < cores else rows, self.most_rows, left)
-            while rows > 1 and package_bytes(a, row, rows) > self.package_room:
+            rows = min(last if len(blocks) < cores else rows, most, left)
+            while rows > 1 and self._package_bytes(panel, row, rows) > self.package_room:
                 rows //= 2
-            if package_bytes(a, row, rows) > self.package_room:
+            if self._package_bytes(panel, row, rows) > self.package_room:
                 raise Unfit("shared_memory_kib")
             blocks.append(Block(row, rows))
             row += rows
@@ -170,31 +197,34 @@ class SparseProductKernel(PanelKernel):
 
     def _chunks(self, panel: Panel) -> list[Block]:
         """Runs of rows of B of the panel, the last ones short: the first product waits for them."""
-        usual = min(self.chunk_rows, max(_LEAST_ROWS, round_up(-(-panel.rows // _CHUNKS), self.whole)))
+        whole, least = self.whole << panel.strips, _LEAST_ROWS << panel.strips
+        usual = min(self.chunk_rows << panel.strips, max(least, round_up(-(-panel.rows // _CHUNKS), whole)))
         chunks, row = [], 0
         while row < panel.rows:
             left = panel.rows - row
-            rows = min(usual, max(_LEAST_ROWS, round_up(-(-left // 2), self.whole)), left)
+            rows = min(usual, max(least, round_up(-(-left // 2), whole)), left)
             chunks.append(Block(row, rows))
             row += rows
         return chunks
 
     def _data(self, part: Part) -> list[np.ndarray]:
         """Records of the chunks of a part, then the packages of each core, in order."""
-        records = [panel_record(chunk.first, chunk.rows, self.chunks_at[number % len(self.chunks_at)])
+        panel = part.panel
+        strips = {"strips": panel.strips, "sub_warps": panel.strips > 0}
+        records = [panel_record(chunk.first, chunk.rows, self.chunks_at[number % len(self.chunks_at)], **strips)
                    for number, chunk in enumerate(part.chunks)]
         return records + [
-            rows_package(part.panel.a, block.first, block.rows, self.packages_at[number % SLOTS],
-                         self.sums_at[number % SLOTS], max(part.panel.rows, 1), unsigned_panel=int(not self.problem.b_signed))
+            rows_package(*self._packed(panel, *block), self.packages_at[number % SLOTS], self.sums_at[number % SLOTS], max(panel.rows, 1),
+                         unsigned_panel=int(not self.problem.b_signed), **strips)
             for blocks in part.blocks for number, block in enumerate(blocks)]
 
     def _sizes(self, part: Part) -> list[list[int]]:
         """Bytes of the packages of each core."""
-        return [[package_bytes(part.panel.a, *block) for block in blocks] for blocks in part.blocks]
+        return [[self._package_bytes(part.panel, *block) for block in blocks] for blocks in part.blocks]
 
     def chunk_copy(self, panel: Panel, chunk: Block, slot: int) -> list[str]:
         """See ``PanelKernel``: a copy for each run of rows of B."""
-        width, to, barrier = self.cfg.sparse_columns, self.chunks_at[slot], CHUNK_BARRIERS + slot
+        width, to, barrier = self.cfg.sparse_columns >> panel.strips, self.chunks_at[slot], CHUNK_BARRIERS + slot
         blocks = -(-panel.columns // BANK_BYTES)
         dense = self.b_pitch == width and blocks * BANK_BYTES == width        # rows follow each other without a gap, here and there
         lines = [f"barrier.expect b{barrier}, {chunk.rows * blocks * BANK_BYTES}"]
@@ -217,13 +247,13 @@ class SparseProductKernel(PanelKernel):
         """See ``PanelKernel``: sums to C; those of later panels are added. Nothing of a ``resident`` product."""
         if self.problem.resident:
             return []
-        how = ".add.u32" if panel.adds else ""
+        how, pitch = ".add.u32" if panel.adds else "", self.row_bytes >> panel.strips
         blocks = -(-panel.columns * _RESULT_BYTES // BANK_BYTES)
         lines = [f"uadd ur{STORE_TO}, ur{_C}, {block.first * self.c_pitch}", f"umov ur{STORE_FROM}, {self.sums_at[slot]}"]
-        if self.c_pitch == self.row_bytes and blocks * BANK_BYTES == self.row_bytes:
+        if self.c_pitch == pitch and blocks * BANK_BYTES == pitch:
             lines.append(f"copy_block.global.shared{how} ur{STORE_TO}, ur{STORE_FROM}, {block.rows * blocks}")
         else:
-            lines += [f"umov ur{STORE_TO + 1}, {self.c_pitch}", f"umov ur{STORE_FROM + 1}, {self.row_bytes}",
+            lines += [f"umov ur{STORE_TO + 1}, {self.c_pitch}", f"umov ur{STORE_FROM + 1}, {pitch}",
                       f"umov ur{STORE_SIZE}, {blocks}", f"umov ur{STORE_SIZE + 1}, {block.rows}",
                       f"copy_rows.global.shared{how} ur{STORE_TO}, ur{STORE_FROM}, ur{STORE_SIZE}"]
         return [*lines, "commit_group"]

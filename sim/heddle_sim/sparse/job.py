@@ -39,10 +39,12 @@ def job_record(**fields: int | Enum) -> np.ndarray:
     return np.frombuffer(record_bytes(sparse_job_layout, **plain), np.uint8)
 
 
-def panel_record(first: int, rows: int, address: int, target: PanelTarget = PanelTarget.PANEL, strips: int = 0) -> np.ndarray:
+def panel_record(first: int, rows: int, address: int, target: PanelTarget = PanelTarget.PANEL, strips: int = 0,
+                 sub_warps: bool = False) -> np.ndarray:
     """Record of a job that loads ``rows`` rows at a shared address into the panel, or another target, from its row ``first`` on;
-    ``strips``: as in the record."""
-    return job_record(kind=SparseKind.PANEL.value, rows=rows, panel_rows=first, values=address, target=target.value, strips=strips)
+    ``strips`` and ``sub_warps``: as in the record."""
+    return job_record(kind=SparseKind.PANEL.value, rows=rows, panel_rows=first, values=address, target=target.value, strips=strips,
+                      sub_warps=sub_warps)
 
 
 def weight_rows(cfg: Config, count: int) -> np.ndarray:
@@ -76,21 +78,23 @@ def scale_table(cfg: Config, bias: ArrayLike, multiplier: ArrayLike, **bounds: i
     return table.view(np.uint8)
 
 
-def _whole(count: int) -> int:
-    return -(-count // BANK_BYTES) * BANK_BYTES
+def _whole(count: int, unit: int = BANK_BYTES) -> int:
+    return -(-count // unit) * unit
 
 
-def _parts(a: Compressed, first: int, rows: int, valued: bool = True) -> tuple[int, int, list[int]]:
+def _parts(a: Compressed, first: int, rows: int, valued: bool = True, sub_warps: bool = False) -> tuple[int, int, list[int]]:
     """First element, moved back to an aligned one, end, and bytes of pointers, indices and values of a package."""
+    unit = 2 * BANK_BYTES if sub_warps else BANK_BYTES      # of sub-warps words of indices are read in pairs
     start = int(a.indptr[first]) // ALIGNED_ELEMENTS * ALIGNED_ELEMENTS
     stop = int(a.indptr[first + rows])
     width = a.data.itemsize if valued else 0
-    return start, stop, [_whole((rows + 1) * POINTER_BYTES), _whole((stop - start) * INDEX_BYTES), _whole((stop - start) * width)]
+    return start, stop, [_whole((rows + 1) * POINTER_BYTES, unit), _whole((stop - start) * INDEX_BYTES, unit),
+                         _whole((stop - start) * width)]
 
 
-def package_bytes(a: Compressed, first: int, rows: int) -> int:
+def package_bytes(a: Compressed, first: int, rows: int, sub_warps: bool = False) -> int:
     """Bytes of ``rows_package``."""
-    return JOB_BYTES + sum(_parts(a, first, rows)[2])
+    return JOB_BYTES + sum(_parts(a, first, rows, sub_warps=sub_warps)[2])
 
 
 def depthwise_bytes(rows: int, elements: int) -> int:
@@ -108,7 +112,7 @@ def rows_package(a: Compressed, first: int, rows: int, address: int, output: int
     first, rows : int
         Rows ``first`` to ``first + rows`` - 1, at least one.
     address : int
-        Shared address at which the package will lie, a multiple of 16.
+        Shared address at which the package will lie, a multiple of 16, with ``sub_warps`` of 32.
     output : int
         Shared address of the first row of sums, a multiple of 128.
     panel_rows : int
@@ -117,7 +121,7 @@ def rows_package(a: Compressed, first: int, rows: int, address: int, output: int
         Further fields of the record.
     """
     valued = not flags.get("depthwise")
-    start, stop, sizes = _parts(a, first, rows, valued)
+    start, stop, sizes = _parts(a, first, rows, valued, bool(flags.get("sub_warps")))
     places = np.cumsum([address + JOB_BYTES, *sizes])
     wide = a.data.itemsize == 2
     record = job_record(kind=SparseKind.ROWS.value, rows=rows, panel_rows=panel_rows, first=start, pointers=places[0], indices=places[1],

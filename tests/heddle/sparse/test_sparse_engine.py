@@ -13,6 +13,8 @@ CONFIGS = {
     "far": dict(dot=8, threads=16, far_registers=True, rnn_differences=True, shared_memory_kib=32),
     "wide": dict(dot=8, threads=64, wide_lanes=True, shared_memory_kib=128),
 }
+PARTED = {name: values for name, values in CONFIGS.items() if values.get("threads", 8) > 8} | {
+    "single": dict(threads=32, shared_memory_kib=64)}       # of its lanes each takes one non-zero a step
 PART = "products|several_jobs|first_error|panel_errors"
 
 
@@ -34,4 +36,11 @@ def test_samples(name, test_filter, simulator, seed):
 def test_depthwise(name, test_filter, simulator, seed):
     cfg = load_config("tiny").replace(sparse=True, **CONFIGS[name])
     run_bench(SparseSystem(cfg), bench="heddle_verif.bench.sparse_depthwise", cfg=cfg, simulator=simulator, seed=seed,
+              test_filter=test_filter, timeout_s=580)
+
+
+@bench_cases(r"sub_warps/|\.several_sub_warps", *PARTED, rare=("wide",))
+def test_sub_warps(name, test_filter, simulator, seed):
+    cfg = load_config("tiny").replace(sparse=True, **PARTED[name])
+    run_bench(SparseSystem(cfg), bench="heddle_verif.bench.sparse_sub_warps", cfg=cfg, simulator=simulator, seed=seed,
               test_filter=test_filter, timeout_s=580)

@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 from heddle import load_config
 from heddle_sim.device import Device
+from heddle_sim.kernels.sparse_product import SparseProductKernel, SparseProductProblem
 from heddle_sim.sparse import DCSC, DCSR, compress
 from heddle_verif.stimulus.sparse_matrices import operand, random_topologies, random_values
 
@@ -99,6 +100,25 @@ def test_tiles(tile, device, seed):
     np.testing.assert_array_equal(device.spmm(sp.csr_array(a), b, tile=tile)[0], product(a, b))
 
 
+@pytest.mark.parametrize("n, rows", [(1, 67), (16, 1), (32, 260), (33, 67), (64, 9), (65, 67), (150, 67)])
+@pytest.mark.parametrize("dtype", [np.int8, np.int16])
+def test_sub_warps(n, rows, dtype, golden, seed):
+    """Few columns on parts of the PEs, many rows and few, and without."""
+    rng = np.random.default_rng(seed)
+    a, b = operand(rng, (rows, 70), dtype) * (rng.random((rows, 70)) < 0.1), operand(rng, (70, n))
+    for options in ({}, {"resident": True}, {"sub_warps": False}):
+        np.testing.assert_array_equal(golden.spmm(sp.csr_array(a), b, **options)[0], product(a, b))
+
+
+def test_sub_warps_where_they_gain(golden):
+    """As many as there is room for, but with values of 16 bits, which take two words for four non-zeros: short rows fill them up."""
+    a = np.zeros((8, 200), np.int16)
+    a[0] = 1
+    for rows, strips in ((a, 1), (np.ones_like(a), 1), (a.astype(np.int8), 2)):
+        kernel = SparseProductKernel(golden.cfg, SparseProductProblem(compress("a", sp.csr_array(rows)), 32))
+        assert kernel.panels[0].strips == strips
+
+
 def test_counters(device, seed):
     """A step for each non-zero on four multipliers a PE, one for each row without any; B and the sums are on the chip with ``resident``."""
     rng = np.random.default_rng(seed)
@@ -127,6 +147,7 @@ A, B = sp.csr_array(np.eye(4, dtype=np.int8)), np.ones((4, 3), np.int8)
     ((A, B), {"order": "random"}, ValueError, "order must be one of auto, natural, sorted, snake, grouped, not 'random'"),
     ((A, B), {"tile": 24}, ValueError, "tile must be a multiple of 16 from 16 to 128, not 24"),
     ((A, B), {"resident": 1}, TypeError, "resident must be True or False, not 1"),
+    ((A, B), {"sub_warps": None}, TypeError, "sub_warps must be True or False, not None"),
 ])
 def test_refusals(arguments, options, error, says, golden):
     with pytest.raises(error) as found:
