@@ -6,10 +6,10 @@ from amaranth import *
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
-from .front_end.instruction_fetch import program_write_layout
 from .front_end.unit import FrontEnd
 from .interfaces.control import EventPort, ProgramPort, ReasonPort, RunPort, UniformStream
 from .interfaces.layouts import ErrorStream, GlobalPort
+from .interfaces.program import program_write_layout
 from .isa.counter_table import COUNTERS
 from .lib.members import connect_members, leaves
 from .matrix.unit import MatrixUnit

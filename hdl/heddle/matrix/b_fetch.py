@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Signal, signed
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
-from ..datapath.layouts import step_layout
+from ..interfaces.datapath import step_layout
 from ..interfaces.layouts import ErrorStream, OffsetReadPort, OffsetWritePort, SharedReadPort, matrix_operation_layout
 from ..isa.compiled_offsets import uniform_layout
 from ..lib.members import connect_members

@@ -4,7 +4,7 @@ from amaranth.lib import data
 from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES, BANKS
-from ..datapath.layouts import step_layout
+from ..interfaces.datapath import step_layout
 from ..interfaces.layouts import PC_BITS, column_fields, word_number_bits
 from ..interfaces.swizzle import swizzle_bits
 from .merges import COLUMN_MODES, POSITIONS_A

@@ -11,7 +11,7 @@ from .dependency_scoreboard import status_layout
 from .layouts import (
     COUNT_BITS,
     DISTRIBUTED,
-    PRODUCT_BITS,
+    PRODUCT_ADDRESS_BITS,
     ContextEvent,
     RecordReadPort,
     Start,
@@ -190,13 +190,13 @@ class Scheduler(Component):
         """The granted pass with absolute positions in vector memory and product register file."""
         cfg, context, o = self.cfg, self._context, self.o.payload
         status = Array(self.status)[context]
-        product = Signal(PRODUCT_BITS)
+        product = Signal(PRODUCT_ADDRESS_BITS)
         m.d.comb += product.eq(sweep.product + Mux(sweep.parity & record.odd, place.odd_registers, place.registers))
         biased, before = sweep.start == Start.BIAS, product     # initial sums: the biases, or the accumulators
         if cfg.rnn_differences:
             biased = biased | ((sweep.start == Start.PERSIST) & record.fresh)
             odd = (sweep.start == Start.PERSIST) ^ record.odd
-            before = (sweep.product + Mux(sweep.parity & odd, place.odd_registers, place.registers))[:PRODUCT_BITS]
+            before = (sweep.product + Mux(sweep.parity & odd, place.odd_registers, place.registers))[:PRODUCT_ADDRESS_BITS]
         with m.If(self.o.ready):
             m.d.sync += self.o.valid.eq(0)
         with m.If(self._chosen):

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES, BANKS
-from ..datapath.layouts import OPERAND_BITS
+from ..interfaces.datapath import OPERAND_BITS
 from ..isa.sparse_job import SCALE_ROWS, PanelTarget
 from ..parameters.sparse import SparseParameters
 from .layouts import WORD_BITS, Client, PanelPort, WordAnswerPort, word_request_layout
