@@ -202,8 +202,8 @@ class FloatReducer(Component):
         m.d.comb += rounded.eq(Cat(moved[below:-1], v["field"]) + up)
         fraction, field = rounded[:self._bits - 1], rounded[self._bits - 1:]
         result = Signal(self._width, name="packed")
-        kinds = (TensorFormat.F16, TensorFormat.BF16, TensorFormat.F32)
-        for (chosen, exponent_bits, fraction_bits), kind in zip(self._formats(control), kinds, strict=False):     # with ``single`` all
+        kinds = (TensorFormat.F16, TensorFormat.BF16, *([TensorFormat.F32] if self.single else []))
+        for (chosen, exponent_bits, fraction_bits), kind in zip(self._formats(control), kinds, strict=True):
             infinite = v["infinite"] | field[exponent_bits:].any() | field[:exponent_bits].all()
             clear = infinite | (control.flushes & ~field.any() if kind == TensorFormat.F32 else 0)
             with m.If(chosen):

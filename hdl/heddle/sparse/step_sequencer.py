@@ -247,7 +247,7 @@ class StepSequencer(Component):
             places[0].eq(Mux(chosen.count == 0, 0, first.index)), places[1].eq(Mux(chosen.count[1], second.index, places[0])),
             reads.active.eq(step.step & ~sampled), self.halves.eq(step.step & halves),
             self.o_row.valid.eq((step.step & ends & ~sampled) | row.empty),
-            self.pe.take.eq(take), *(word.eq(value) for word, value in zip(self.pe.word, words, strict=False)),
+            self.pe.take.eq(take), *(word.eq(value) for word, value in zip(self.pe.word[:len(words)], words, strict=True)),
         ]
         m.d.sync += [
             step.step.eq(fires & ~(item.samples & (chosen.count == 0))), step.product.eq(chosen.sums), step.source.eq(chosen.sums),
