@@ -6,10 +6,10 @@ from amaranth import *
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
-from .front_end.instruction_fetch import program_write_layout
 from .front_end.unit import FrontEnd
 from .interfaces.control import EventPort, ProgramPort, ReasonPort, RunPort, UniformStream
 from .interfaces.layouts import ErrorStream, GlobalPort
+from .interfaces.program import program_write_layout
 from .isa.counter_table import COUNTERS
 from .lib.members import connect_members, leaves
 from .matrix.unit import MatrixUnit
@@ -234,10 +234,10 @@ class Core(Component):
         """
         operation, taken = rows.o.payload, Signal(name="row_taken")
         tensor = copy.o_sized if self.cfg.tensors else None
-        turn = ~tensor.valid if tensor else Const(1)
+        allowed = ~tensor.valid if tensor else Const(1)
         m.d.comb += [
-            copy.i_operation.payload.eq(operation), copy.i_operation.valid.eq(rows.o.valid & turn),
-            rows.o.ready.eq(copy.i_operation.ready & turn),
+            copy.i_operation.payload.eq(operation), copy.i_operation.valid.eq(rows.o.valid & allowed),
+            rows.o.ready.eq(copy.i_operation.ready & allowed),
             taken.eq(rows.o.valid & rows.o.ready & operation.has_barrier & (operation.mask == 0)),
         ]
         m.d.sync += [

@@ -20,6 +20,7 @@ def _units():
     from .interfaces.layouts import read_request_layout
     from .l2.reduction_unit import ReductionUnit
     from .l2.unit import L2
+    from .lib.alu import Alu
     from .lib.round_robin import RoundRobinArbiter
     from .matrix.b_fetch import BFetch
     from .matrix.unit import MatrixUnit
@@ -30,7 +31,6 @@ def _units():
     from .rnn.recurrent_engine import RecurrentEngine
     from .rnn.tail import Tail
     from .sparse.sparse_engine import SparseEngine
-    from .thread.alu import Alu
     from .thread.offset_fetch import OffsetFetch
     from .thread.unit import ThreadUnit
     from .tmau.multicast_network import MulticastNetwork

@@ -4,10 +4,10 @@ import pytest
 from heddle import load_config
 from heddle.front_end.scoreboard import Scoreboard
 from heddle.lib.adder_tree import AdderTree
+from heddle.lib.alu import Alu
 from heddle.memory.axi_master import AxiMaster
 from heddle.memory.barriers import Barriers
 from heddle.memory.global_arbiter import GlobalArbiter
-from heddle.thread.alu import Alu
 from heddle.thread.unit import ThreadUnit
 from heddle.tmau.unit import Tmau
 from heddle.top import Top

@@ -32,6 +32,11 @@ def test_no_helper_takes_more_than_four_signals():
     assert not {path: lists for path, lists in found.items() if lists}
 
 
+def test_pairs_of_signals_have_equal_lengths():
+    found = [path.name for path in sorted(HARDWARE.rglob("*.py")) if "strict=False" in path.read_text()]     # ruff wants ``strict``
+    assert not found
+
+
 def test_parts_of_the_library_take_no_configuration():
     files = sorted((HARDWARE / "lib").glob("*.py"))
     assert len(files) > 10

@@ -4,8 +4,8 @@ from amaranth import *
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
 
-from ..front_end.instruction_fetch import program_write_layout
 from ..interfaces.control import CounterPort, ProgramPort, RegisterAccessPort, StatusPort, UniformStream
+from ..interfaces.program import program_write_layout
 from ..isa.register_map import CONTROL, COUNTER_WINDOW, DEVICE_ID, INTERRUPT, REGISTERS, UNIFORM_WINDOW, counter_addresses
 from ..parameters.control import ControlParameters
 

@@ -84,7 +84,7 @@ class PerformanceCounters(Component):
                 m.d.sync += recent.eq(0)
 
         amount_s2 = Signal(max(map(len, amounts_s1)), reset_less=True)      # a register, because counters are placed all over a chip
-        turn, host = totals.read_port(domain="comb"), totals.read_port(domain="comb")
+        adding, host = totals.read_port(domain="comb"), totals.read_port(domain="comb")
         write = totals.write_port()
         total = Signal(33)
         m.d.sync += [
@@ -96,8 +96,8 @@ class PerformanceCounters(Component):
         with m.If(self.clear):      # the next round overwrites the memory
             m.d.sync += [slot.eq(0), slot_s1.eq(0), slot_s2.eq(0), lapped.eq(0)]
         m.d.comb += [
-            host.addr.eq(self.read.index), turn.addr.eq(slot_s2),
-            total.eq(Mux(lapped, turn.data, 0) + amount_s2),
+            host.addr.eq(self.read.index), adding.addr.eq(slot_s2),
+            total.eq(Mux(lapped, adding.data, 0) + amount_s2),
             write.addr.eq(slot_s2), write.data.eq(Mux(self.clear, 0, total)), write.en.eq(1),
             cycles_carry.eq(total[32] & (slot_s2 == self._names.index("cycles"))),
         ]

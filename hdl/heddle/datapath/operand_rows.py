@@ -4,8 +4,8 @@ from amaranth.hdl import Module
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 
+from ..interfaces.datapath import OPERAND_BITS
 from ..parameters.matrix import DatapathParameters
-from .layouts import OPERAND_BITS
 
 __all__ = ["OperandRows"]
 

@@ -3,15 +3,15 @@
 from amaranth.hdl import Array, Cat, Module, Mux, Shape, Signal, signed
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
+from ..interfaces.datapath import EngineStepPort, SamplePort, SparseReadPort, step_layout
 from ..interfaces.layouts import OffsetReadPort, RegisterPort
 from ..lib.delay import Stages
 from ..lib.members import connect_members
 from ..lib.onehot import any_of
 from ..lib.shared_module import SharedModule
 from ..parameters.matrix import DatapathParameters
-from ..rnn.layouts import EngineStepPort
 from .cross_lane_tree import CrossLaneTree
-from .layouts import TAPS, SamplePort, SparseReadPort, factor_access_layout, step_layout
+from .layouts import TAPS, factor_access_layout
 from .pe import PE
 from .pipeline_control import PipelineControl
 from .register_arbiter import RegisterArbiter

@@ -4,11 +4,10 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib.wiring import Component, In, Out, Signature
 from amaranth.utils import exact_log2
 
+from ..interfaces.datapath import OPERAND_BITS, PRODUCT_ADDRESS_BITS, SamplePort, SparseReadPort, engine_step_layout, step_layout
 from ..parameters.matrix import DatapathParameters
-from ..rnn.layouts import engine_step_layout
 from .cross_lane_tree import GROUP_LEVELS
-from .layouts import OPERAND_BITS, TAP_ROW_BITS, SamplePort, SparseReadPort, accumulate_layout, step_layout, tap_banks, tap_layout
-from .product_register_file import PRODUCT_ADDRESS_BITS
+from .layouts import TAP_ROW_BITS, accumulate_layout, tap_banks, tap_layout
 
 __all__ = ["AccumulatePort", "MultiplyPort", "PipelineControl", "ProductAccessPort"]
 

@@ -4,11 +4,9 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 
-from ..constants import PRODUCT_REGISTERS
+from ..interfaces.datapath import PRODUCT_ADDRESS_BITS
 
-__all__ = ["PRODUCT_ADDRESS_BITS", "ProductRegisterFile"]
-
-PRODUCT_ADDRESS_BITS = (PRODUCT_REGISTERS - 1).bit_length()
+__all__ = ["ProductRegisterFile"]
 
 
 class ProductRegisterFile(Component):

@@ -4,18 +4,10 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib.wiring import Component, In, Out, Signature
 
 from ..constants import FIRST_FACTOR_REGISTER
+from ..interfaces.datapath import OPERAND_BITS
 from ..interfaces.layouts import OffsetReadPort, RegisterPort
 from ..parameters.matrix import DatapathParameters
-from .layouts import (
-    OPERAND_BITS,
-    TAP_ROW_BITS,
-    TAPS,
-    capture_layout,
-    factor_access_layout,
-    product_access_layout,
-    tap_banks,
-    tap_read_bits,
-)
+from .layouts import TAP_ROW_BITS, TAPS, capture_layout, factor_access_layout, product_access_layout, tap_banks, tap_read_bits
 from .pipeline_control import ProductAccessPort
 
 __all__ = ["ACCESS_MEMBERS", "AccessPort", "RegisterArbiter", "RegisterFilePort"]

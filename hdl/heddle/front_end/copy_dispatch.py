@@ -6,9 +6,9 @@ from amaranth.lib.wiring import Component, In, Out
 
 from ..interfaces.front_end import BarrierOpenPort
 from ..interfaces.layouts import CopyKind, row_operation_layout
+from ..interfaces.tensor_operation import tensor_operation_layout
 from ..isa.encoding import Opcode, Reduction, Space
 from ..parameters.front_end import FrontEndParameters
-from ..tmau.layouts import tensor_operation_layout
 from .decode import decoded_layout
 
 __all__ = ["CopyDispatch"]

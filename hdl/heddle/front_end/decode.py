@@ -9,9 +9,9 @@ from ..interfaces.front_end import segment_layout
 from ..interfaces.layouts import PC_BITS
 from ..isa.encoding import AluFunction, Opcode, OperandSource, OutputUse, Special, instruction_layout
 from ..isa.error_codes import ErrorCode
+from ..lib.alu import AluDecode, alu_control_layout
 from ..lib.onehot import select_one_hot
 from ..parameters.front_end import FrontEndParameters
-from ..thread.alu import AluDecode, alu_control_layout
 from .instruction_checks import FailedField
 from .opcode_class import WAITS, one_of, opcode_class
 from .operand_read import MASK_BEAT, operand_layout

@@ -6,10 +6,11 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 
 from ..interfaces.layouts import PC_BITS
+from ..interfaces.program import program_write_layout
 from ..isa.encoding import instruction_layout
 from ..parameters.front_end import FrontEndParameters
 
-__all__ = ["InstructionFetch", "fetched_layout", "program_write_layout"]
+__all__ = ["InstructionFetch", "fetched_layout"]
 
 fetched_layout = data.StructLayout({
     "pc": PC_BITS,
@@ -17,11 +18,6 @@ fetched_layout = data.StructLayout({
     "past_memory": 1,           # the number is ``instruction_words``; ``pc`` cannot hold it in the largest memory
     "word": instruction_layout,
 })
-
-
-def program_write_layout(cfg):
-    """Write of one 128-bit instruction to number ``address`` of the instruction memory."""
-    return data.StructLayout({"address": cfg.program_counter_bits, "word": 128})
 
 
 class InstructionFetch(Component):

@@ -18,12 +18,12 @@ from ..interfaces.front_end import (
 )
 from ..interfaces.layouts import PC_BITS, ErrorStream, row_operation_layout
 from ..interfaces.swizzle import swizzle_field
+from ..interfaces.tensor_operation import tensor_operation_layout
 from ..isa.encoding import Opcode
 from ..isa.error_codes import ErrorCode
+from ..lib.alu import AluDatapath
 from ..lib.members import connect_members
 from ..parameters.front_end import FrontEndParameters
-from ..thread.alu import AluDatapath
-from ..tmau.layouts import tensor_operation_layout
 from .copy_dispatch import CopyDispatch
 from .decode import decoded_layout
 from .instruction_checks import failed_operand

@@ -9,13 +9,14 @@ from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from ..interfaces.control import EventPort, ProgramPort, UniformStream
 from ..interfaces.front_end import ThreadMaskPort, WaitPort
 from ..interfaces.layouts import matrix_operation_layout, thread_operation_layout
+from ..interfaces.program import program_write_layout
 from ..isa.counter_table import ISSUE_EVENTS
 from ..lib.members import connect_members
 from ..lib.register_slice import RegisterSlice, SliceMode
 from ..lib.stream import link
 from ..parameters.front_end import FrontEndParameters
 from .decode import Decode, decoded_layout
-from .instruction_fetch import InstructionFetch, program_write_layout
+from .instruction_fetch import InstructionFetch
 from .issue import Issue, issue_members
 from .issue_queue import IssueQueue
 from .operand_read import OperandRead, operand_layout

@@ -1,18 +1,40 @@
 """Floating-point reduction: adder and comparator for f32, f16 and bf16."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import data
 from amaranth.lib.wiring import Component, In, Out
 
+from ..isa.encoding import Reduction
 from ..isa.tensor_descriptor import NAN_BITS, TensorFormat
-from .reduction_layouts import float_control_layout
+from ..lib.onehot import is_one_of
 
-__all__ = ["FLOAT_LATENCY", "FloatReducer"]
+__all__ = ["FLOAT_LATENCY", "FloatReducer", "float_control_layout", "float_controls"]
 
 FLOAT_LATENCY = 6
 EXPONENT = 8            # exponent bits; an f16 exponent is zero-extended and has its own bias
 EXTRA = 3               # bits below a significand: guard, round and sticky
 # Bits of the exponent and of the fraction.
 _SINGLE, _HALF, _BRAIN = (8, 23), (5, 10), (8, 7)
+
+# Control word, decoded once for all words of a beat.
+float_control_layout = data.StructLayout({
+    "single": 1,        # f32
+    "half": 1,          # f16; bf16 with neither
+    "flushes": 1,       # f32: subnormal operands and results are zero
+    "order": 1,         # min or max, else add
+    "max": 1,
+})
+
+
+def float_controls(reduction, format):
+    """Control word of a reduction of floating-point numbers: each field of ``float_control_layout`` as an expression."""
+    return {
+        "single": is_one_of(format, [TensorFormat.F32, TensorFormat.F32_FTZ]),
+        "half": format == TensorFormat.F16,
+        "flushes": format == TensorFormat.F32_FTZ,
+        "order": reduction != Reduction.ADD,
+        "max": reduction == Reduction.MAX,
+    }
 
 
 def _leading_zeros(value):
@@ -180,8 +202,8 @@ class FloatReducer(Component):
         m.d.comb += rounded.eq(Cat(moved[below:-1], v["field"]) + up)
         fraction, field = rounded[:self._bits - 1], rounded[self._bits - 1:]
         result = Signal(self._width, name="packed")
-        kinds = (TensorFormat.F16, TensorFormat.BF16, TensorFormat.F32)
-        for (chosen, exponent_bits, fraction_bits), kind in zip(self._formats(control), kinds, strict=False):     # with ``single`` all
+        kinds = (TensorFormat.F16, TensorFormat.BF16, *([TensorFormat.F32] if self.single else []))
+        for (chosen, exponent_bits, fraction_bits), kind in zip(self._formats(control), kinds, strict=True):
             infinite = v["infinite"] | field[exponent_bits:].any() | field[:exponent_bits].all()
             clear = infinite | (control.flushes & ~field.any() if kind == TensorFormat.F32 else 0)
             with m.If(chosen):

@@ -150,9 +150,9 @@ class L2Lookup(Component):
         """Accept the next line: round robin between reads and writes; a write is first after a reset."""
         m.submodules.arbiter = arbiter = RoundRobinArbiter(request.shape(), 2, locked=False, first=1)
         self._intake = Signal(name="intake")
-        for port, way_in in zip((self.i_read, self.i_write), arbiter.i, strict=True):
-            m.d.comb += [way_in.valid.eq(port.valid), port.ready.eq(way_in.ready),
-                         *(way_in.payload[name].eq(port.payload[name]) for name in ("line", "first", "last", "core"))]
+        for port, sink in zip((self.i_read, self.i_write), arbiter.i, strict=True):
+            m.d.comb += [sink.valid.eq(port.valid), port.ready.eq(sink.ready),
+                         *(sink.payload[name].eq(port.payload[name]) for name in ("line", "first", "last", "core"))]
         read, write, line = arbiter.i[0].payload, arbiter.i[1].payload, arbiter.o
         m.d.comb += [
             read.answers.eq(~self.i_read.payload.prefetch), write.writes.eq(1), write.reduces.eq(self.i_write.payload.reduces),

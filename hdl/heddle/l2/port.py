@@ -181,31 +181,31 @@ class L2Port(Component):
         return valid, payload
 
     def _answers(self, m, order):
-        out, turn = self.client.read_data, order.o.payload
-        valid, beat = self._chosen(m, "answer", self.i_answer, turn.bank, line_answer_layout(self.cfg))
+        out, oldest = self.client.read_data, order.o.payload
+        valid, beat = self._chosen(m, "answer", self.i_answer, oldest.bank, line_answer_layout(self.cfg))
         m.d.comb += [
             out.valid.eq(order.o.valid & valid), order.o.ready.eq(out.valid & out.ready & beat.ends),
-            out.payload.data.eq(beat.data), out.payload.error.eq(beat.error), out.payload.tag.eq(turn.tag),
-            out.payload.last.eq(beat.ends & turn.last),
+            out.payload.data.eq(beat.data), out.payload.error.eq(beat.error), out.payload.tag.eq(oldest.tag),
+            out.payload.last.eq(beat.ends & oldest.last),
         ]
         for number, port in enumerate(self.i_answer):
-            m.d.comb += port.ready.eq(out.ready & order.o.valid & (turn.bank == number))
+            m.d.comb += port.ready.eq(out.ready & order.o.valid & (oldest.bank == number))
 
     def _acks(self, m, order):
         """Responses of bursts, each after the last of its lines. The queues hold the acknowledgements of all outstanding writes."""
-        out, turn = self.client.write_response, order.o.payload
+        out, oldest = self.client.write_response, order.o.payload
         queues = []
         for number, port in enumerate(self.i_ack):
             m.submodules[f"acks_{number}"] = queue = Queue(1, 2 * self.sizes.writes)
             m.d.comb += [queue.i.valid.eq(port.valid), queue.i.payload.eq(port.payload.error)]
             queues.append(queue)
-        valid, error = self._chosen(m, "ack", [queue.o for queue in queues], turn.bank, 1)
+        valid, error = self._chosen(m, "ack", [queue.o for queue in queues], oldest.bank, 1)
         taken, failed = Signal(name="ack_taken"), Signal()
         m.d.comb += [
-            out.valid.eq(order.o.valid & valid & turn.last), out.payload.tag.eq(turn.tag), out.payload.error.eq(error | failed),
-            taken.eq(order.o.valid & valid & (~turn.last | out.ready)), order.o.ready.eq(taken),
+            out.valid.eq(order.o.valid & valid & oldest.last), out.payload.tag.eq(oldest.tag), out.payload.error.eq(error | failed),
+            taken.eq(order.o.valid & valid & (~oldest.last | out.ready)), order.o.ready.eq(taken),
         ]
         for number, queue in enumerate(queues):
-            m.d.comb += queue.o.ready.eq(taken & (turn.bank == number))
+            m.d.comb += queue.o.ready.eq(taken & (oldest.bank == number))
         with m.If(taken):
-            m.d.sync += failed.eq((failed | error) & ~turn.last)
+            m.d.sync += failed.eq((failed | error) & ~oldest.last)

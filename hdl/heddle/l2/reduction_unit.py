@@ -6,11 +6,10 @@ from amaranth.lib.wiring import Component, In, Out
 
 from ..isa.encoding import Reduction
 from ..isa.tensor_descriptor import TensorFormat
+from ..lib.integer_reducer import INTEGER_LATENCY, WORD_BITS, IntegerReducer, integer_control_layout, integer_controls
 from ..lib.shared_module import SharedModule
 from ..parameters.l2 import L2Parameters
-from .float_reducer import FLOAT_LATENCY, FloatReducer
-from .integer_reducer import INTEGER_LATENCY, IntegerReducer
-from .reduction_layouts import WORD_BITS, float_control_layout, float_controls, integer_control_layout, integer_controls
+from .float_reducer import FLOAT_LATENCY, FloatReducer, float_control_layout, float_controls
 
 __all__ = ["ReductionUnit", "WordReducer", "reducer_latency"]
 

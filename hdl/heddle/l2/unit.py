@@ -88,21 +88,21 @@ class L2(Component):
         for name, shape, last in (("read", line_read_layout(self.cfg), None), ("write", line_part_layout(self.cfg), "ends")):
             join = RoundRobinArbiter(shape, len(ports), last=last, first=1 % len(ports))
             m.submodules[f"{name}_join_{number}"] = join
-            for port, way_in in zip(ports, join.i, strict=True):
+            for port, sink in zip(ports, join.i, strict=True):
                 out, mine = getattr(port, f"o_{name}"), getattr(port, f"{name}_bank") == number
-                m.d.comb += [way_in.valid.eq(out.valid & mine), way_in.payload.eq(out.payload)]
+                m.d.comb += [sink.valid.eq(out.valid & mine), sink.payload.eq(out.payload)]
                 with m.If(mine):
-                    m.d.comb += out.ready.eq(way_in.ready)
+                    m.d.comb += out.ready.eq(sink.ready)
             link(m, join.o, getattr(bank, f"i_{name}"))
 
     def _from_bank(self, m, ports, number, bank):
         answer, ack = bank.o_answer, bank.o_ack
         for core, port in enumerate(ports):
-            way_in = port.i_answer[number]
+            sink = port.i_answer[number]
             mine = answer.payload.core == core
             m.d.comb += [
-                way_in.valid.eq(answer.valid & mine), way_in.payload.eq(answer.payload),
+                sink.valid.eq(answer.valid & mine), sink.payload.eq(answer.payload),
                 port.i_ack[number].valid.eq(ack.valid & (ack.payload.core == core)), port.i_ack[number].payload.eq(ack.payload),
             ]
             with m.If(mine):
-                m.d.comb += answer.ready.eq(way_in.ready)
+                m.d.comb += answer.ready.eq(sink.ready)

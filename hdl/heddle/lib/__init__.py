@@ -1,1 +1,1 @@
-"""Components without configuration: streams, queues, delays, one-hot selection, adder trees, products."""
+"""Components without configuration: streams, queues, delays, one-hot selection, adder trees, products, ALU, integer reduction."""

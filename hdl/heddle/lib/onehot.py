@@ -1,8 +1,8 @@
-"""One-hot logic: AND-OR selection, OR trees and a check for at most one bit."""
+"""One-hot logic: AND-OR selection, OR trees, comparison with several numbers, and a check for at most one bit."""
 
-from amaranth.hdl import Mux
+from amaranth.hdl import Cat, Mux, Value
 
-__all__ = ["any_of", "at_most_one", "select_one_hot"]
+__all__ = ["any_of", "at_most_one", "is_one_of", "select_one_hot"]
 
 
 def any_of(values):
@@ -24,3 +24,11 @@ def select_one_hot(controls, values):
 def at_most_one(value):
     """Whether an unsigned value has at most one bit set."""
     return (value & (value - 1)) == 0
+
+
+def is_one_of(value, members):
+    """Whether ``value`` is one of ``members`` of an enumeration; combinational, 1 bit.
+
+    The numbers are sorted, so a Python set of members gives the same hardware in every process.
+    """
+    return Cat(Value.cast(value) == number for number in sorted(member.value for member in members)).any()

@@ -160,7 +160,7 @@ class AddressGenerator(Component):
             m.d.sync += [entry.offset.eq(self.i.payload.base + source.offset), entry.positions.eq(source.positions)]
         m.d.sync += [based.beyond.eq(self.beyond & self._by_entry(self.i.payload)), addressed.beyond.eq(based.beyond)]
         # A single entry has no addresses of bytes.
-        m.d.sync += [byte.eq(self._place(based, entry, 0)) for byte, entry in zip(addressed.bytes, based.entries, strict=False)]
+        m.d.sync += [byte.eq(self._place(based, based.entries[number], 0)) for number, byte in enumerate(addressed.bytes)]
 
     def _place(self, based, entry, column):
         """Address of what an entry addresses, for a column."""

@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Signal, signed
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
-from ..datapath.layouts import step_layout
+from ..interfaces.datapath import step_layout
 from ..interfaces.layouts import ErrorStream, OffsetReadPort, OffsetWritePort, SharedReadPort, matrix_operation_layout
 from ..isa.compiled_offsets import uniform_layout
 from ..lib.members import connect_members
@@ -109,28 +109,28 @@ class BFetch(Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.walk = walk = LoopSequencer(self.cfg)
+        m.submodules.sequencer = sequencer = LoopSequencer(self.cfg)
         m.submodules.groups = groups = MergeSplit(self.cfg)
         m.submodules.address = address = AddressGenerator(self.cfg)
         m.submodules.schedule = schedule = BankScheduler(self.cfg)
         m.submodules.ask = ask = BankRequest(self.cfg)
         m.submodules.requests = requests = Queue(word_request_layout(self.cfg), REQUESTS_AHEAD)
         m.submodules.words = words = WordSelect(self.cfg)
-        connect(m, walk.o, groups.i)
+        connect(m, sequencer.o, groups.i)
         connect(m, groups.o, address.i)
         connect(m, schedule.o, ask.i)
         connect(m, ask.o, requests.i)
         connect(m, requests.o, words.i)
         connect(m, ask.request, flipped(self.bank.request))
         connect(m, flipped(self.bank.answer), words.answer)
-        connect_members(m, flipped(self), walk, ("i", "stop", "offset_read"))
-        connect_members(m, groups, walk, ("offset_wait",))
+        connect_members(m, flipped(self), sequencer, ("i", "stop", "offset_read"))
+        connect_members(m, groups, sequencer, ("offset_wait",))
         connect_members(m, flipped(self), groups, ("offset_load",))
         connect_members(m, flipped(self), address, ("offset", "o_error"))
         connect_members(m, flipped(self), ask, ("pause", "hold"))
         connect_members(m, flipped(self), words, ("step", "word", "take", "arrival"))
         if self.cfg.compiled_offsets:
-            self._offsets(m, walk, groups, address, words)
+            self._offsets(m, sequencer, groups, address, words)
         asked = Signal()        # words or steps are in flight behind the address generator
         of_pieces = Const(0)    # steps with transposed B wait or are in flight
         m.d.comb += [
@@ -147,18 +147,18 @@ class BFetch(Component):
             of_pieces = pieces.pending | words.picking
         else:
             connect(m, address.o, schedule.i)
-        m.d.comb += self.pending.eq(walk.pending | walk.o.valid | address.pending | asked | of_pieces)
+        m.d.comb += self.pending.eq(sequencer.pending | sequencer.o.valid | address.pending | asked | of_pieces)
         return m
 
-    def _offsets(self, m, walk, groups, address, words):
+    def _offsets(self, m, sequencer, groups, address, words):
         """The compiled-offset memory beside the merge split: entries come with the group."""
         m.submodules.offsets = offsets = OffsetMemory(self.cfg)
-        uniform = data.View(uniform_layout, walk.o.payload.pitch)
+        uniform = data.View(uniform_layout, sequencer.o.payload.pitch)
         connect_members(m, offsets, address, ("entries", "beyond"))
         connect_members(m, flipped(self), words, ("fill_end",))
         m.d.comb += [
-            offsets.read.eq(groups.o.ready), offsets.first.eq(uniform.entry), offsets.word.eq(walk.o.payload.word),
-            offsets.compiled.eq(walk.o.payload.compiled),
+            offsets.read.eq(groups.o.ready), offsets.first.eq(uniform.entry), offsets.word.eq(sequencer.o.payload.word),
+            offsets.compiled.eq(sequencer.o.payload.compiled),
             offsets.write.eq(words.fill), offsets.write_word.eq(words.fill_word),
             offsets.write_data.eq(Cat(element[:8] for element in words.word[0])),
         ]

@@ -13,7 +13,7 @@ def spread(values, wide):
     """``values`` with the first ones repeated in all places: 2, 4, … of them when bits 0, 1, … of ``wide`` are set, else one."""
     result = list(values[:1])
     for level in range(exact_log2(len(values))):
-        result += [Mux(wide[level], own, copy) for own, copy in zip(values[len(result):], result, strict=False)]
+        result += [Mux(wide[level], own, copy) for own, copy in zip(values[len(result):2 * len(result)], result, strict=True)]
     return result
 
 

@@ -4,12 +4,12 @@ from amaranth.lib import data
 from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES, BANKS
-from ..datapath.layouts import step_layout
+from ..interfaces.datapath import step_layout
 from ..interfaces.layouts import PC_BITS, column_fields, word_number_bits
 from ..interfaces.swizzle import swizzle_bits
 from .merges import COLUMN_MODES, POSITIONS_A
 
-__all__ = ["PIECE_BITS", "entry_fields", "group_layout", "has_item", "merge_layout", "pick_layout", "slots_layout", "walked_layout",
+__all__ = ["PIECE_BITS", "entry_fields", "group_layout", "has_item", "merge_layout", "pick_layout", "slots_layout", "loop_step_layout",
            "word_request_layout"]
 
 PIECE_BITS = exact_log2(BANK_BYTES)
@@ -38,7 +38,7 @@ def _passed_on(cfg):
     }
 
 
-def walked_layout(cfg):
+def loop_step_layout(cfg):
     """One step of one k-slice, from the loop sequencer."""
     return data.StructLayout({
         **_passed_on(cfg),

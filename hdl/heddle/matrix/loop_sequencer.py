@@ -11,7 +11,7 @@ from ..interfaces.layouts import OffsetReadPort, column_fields, matrix_operation
 from ..isa.encoding import LoopOrder
 from ..lib.onehot import any_of, at_most_one
 from ..parameters.matrix import MatrixParameters
-from .layouts import walked_layout
+from .layouts import loop_step_layout
 from .merges import COLUMN_MODES, POSITIONS_A, column_modes, column_place, one_word, position_steps
 
 __all__ = ["LoopSequencer"]
@@ -61,7 +61,7 @@ class LoopSequencer(Component):
         Reads of the offsets of the next operation.
     offset_wait : In(1)
         The offsets that were read last are not in use yet, although their first step has left.
-    o : Out(stream.Signature(walked_layout(cfg)))
+    o : Out(stream.Signature(loop_step_layout(cfg)))
         Steps; registered.
     pending : Out(1)
         Steps come after ``o``.
@@ -83,7 +83,7 @@ class LoopSequencer(Component):
             "stop": In(1),
             "offset_read": Out(OffsetReadPort(cfg)),
             "offset_wait": In(1),
-            "o": Out(stream.Signature(walked_layout(cfg))),
+            "o": Out(stream.Signature(loop_step_layout(cfg))),
             "pending": Out(1),
         })
 
@@ -111,14 +111,14 @@ class LoopSequencer(Component):
 
         present = _Present(operation, valid, first, final, empty)
         columns = self._columns(m, next_operation, replace & move)
-        walked = self._walk(m, present, columns, replace, move)
+        fields = self._loops(m, present, columns, replace, move)
         with m.If(self.o.ready):
             m.d.sync += [first.eq(0), valid.eq(valid & ~final)]
         with m.If(start):
             m.d.sync += [valid.eq(1), first.eq(1)]
         with m.If(replace & move):
             m.d.sync += [operation.eq(next_operation), empty.eq(next_empty)]
-        self._output(m, present, walked)
+        self._output(m, present, fields)
         m.d.comb += self.pending.eq(valid | next_valid)
         return m
 
@@ -163,10 +163,10 @@ class LoopSequencer(Component):
         modes_next, modes = (Signal(len(COLUMN_MODES), name=name, reset_less=True) for name in ("modes_next", "modes"))
         m.d.comb += decoded.eq(column_modes(next_operation))
         m.d.sync += modes_next.eq(decoded)
-        walked = decoded
+        used = decoded
         if self.cfg.transpose:
-            walked = Signal(len(COLUMN_MODES))
-            m.d.comb += walked.eq(Mux(next_operation.transpose, 1, decoded))
+            used = Signal(len(COLUMN_MODES), name="column_modes")
+            m.d.comb += used.eq(Mux(next_operation.transpose, 1, decoded))
         columns = _Columns(modes, [], [])
         for a in range(POSITIONS_A):
             steps = position_steps(threads, a)
@@ -176,7 +176,7 @@ class LoopSequencer(Component):
                 for column in range(threads):
                     place, index = column_place(threads, mode, column)
                     if place == a:
-                        sources[index].append(walked[number] & next_operation.columns[column])
+                        sources[index].append(used[number] & next_operation.columns[column])
             m.d.sync += prepared.eq(Cat(any_of(terms) for terms in sources))
             with m.If(replace):
                 m.d.sync += present.eq(prepared)
@@ -186,8 +186,8 @@ class LoopSequencer(Component):
             m.d.sync += modes.eq(modes_next)
         return columns
 
-    def _walk(self, m, present, columns, replace, move):
-        """The two loops; returns the values of fields of ``walked_layout``.
+    def _loops(self, m, present, columns, replace, move):
+        """The two loops; returns the values of fields of ``loop_step_layout``.
 
         ``move``: the next step is taken. With ``replace`` it is the first one of the next operation.
         """
@@ -247,9 +247,9 @@ class LoopSequencer(Component):
             m.d.sync += [index.eq(0), quad.eq(0), word.eq(0), first_word.eq(0), swapped.eq(0)]
             m.d.sync += [register.eq(start_step) for register in (step, first_step)]
             m.d.sync += [register.eq(start_others) for register in (others, other_steps)]
-        walked = {"index": step, "fetched": Cat((step & fetched).any() for fetched in columns.present), "slice": index, "word": word,
+        fields = {"index": step, "fetched": Cat((step & fetched).any() for fetched in columns.present), "slice": index, "word": word,
                   "quad": quad, "modes": columns.modes, "swapped": swapped}
-        return walked | ({"part": part[:2], "quad": Mux(operation.transpose, part[2:], quad)} if self.cfg.transpose else {})
+        return fields | ({"part": part[:2], "quad": Mux(operation.transpose, part[2:], quad)} if self.cfg.transpose else {})
 
     def _parts(self, m, operation, replace, next_slice):
         """Transposed B: the present word along k of the slice, and whether it is the last."""
@@ -263,28 +263,28 @@ class LoopSequencer(Component):
             m.d.sync += part.eq(0)
         return part, last_part
 
-    def _output(self, m, present, walked):
+    def _output(self, m, present, fields):
         """Register of the step."""
         operation, output_valid = present.fields, Signal(name="output_valid")
-        output = Signal(walked_layout(self.cfg), reset_less=True)
-        zero = operation.zero & (walked["slice"] == 0) & (walked["quad"] == 0)
+        output = Signal(loop_step_layout(self.cfg), reset_less=True)
+        zero = operation.zero & (fields["slice"] == 0) & (fields["quad"] == 0)
         if self.cfg.transpose:
-            zero = zero & (walked["part"] == 0)
+            zero = zero & (fields["part"] == 0)
         with m.If(self.o.ready):
             m.d.sync += output_valid.eq(present.valid)
-            for name, value in walked.items():
+            for name, value in fields.items():
                 m.d.sync += getattr(output, name).eq(value)
             m.d.sync += [
                 output.first.eq(present.first),
                 output.last.eq(present.final),
-                output.zero.eq(zero & ~walked["swapped"]),
+                output.zero.eq(zero & ~fields["swapped"]),
                 output.int16.eq(operation.int16 if self.cfg.mm16 else 0),
             ]
             for name in ("base", "element_shift", "swizzle", "product", "factor_word", "lanes", "a_signed", "b_signed", "ka", "kb",
                          "kb_destination", "lane_sum", "pc", *column_fields(self.cfg)):
                 m.d.sync += getattr(output, name).eq(getattr(operation, name))
             if self.cfg.fetch_slots == 1:
-                m.d.sync += output.single.eq(self._single(operation, walked["fetched"]) | present.empty | self.stop)
+                m.d.sync += output.single.eq(self._single(operation, fields["fetched"]) | present.empty | self.stop)
             with m.If(present.empty | self.stop):
                 m.d.sync += output.fetched.eq(0)
             if self.cfg.transpose:

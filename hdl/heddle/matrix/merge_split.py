@@ -7,7 +7,7 @@ from amaranth.lib.wiring import Component, In, Out
 from ..interfaces.layouts import column_fields
 from ..lib.onehot import any_of, at_most_one
 from ..parameters.matrix import MatrixParameters
-from .layouts import group_layout, walked_layout
+from .layouts import group_layout, loop_step_layout
 from .merges import COLUMN_MODES, POSITIONS_A, column_place, columns_together, one_hot_lanes_b, one_word
 
 __all__ = ["MergeSplit"]
@@ -27,7 +27,7 @@ class MergeSplit(Component):
     cfg : MatrixParameters
 
     *Ports*:
-    i : In(stream.Signature(walked_layout(cfg)))
+    i : In(stream.Signature(loop_step_layout(cfg)))
         Steps.
     offset_load : Out(1)
         The next offsets come into use: the first group of an operation leaves ``i`` in this cycle.
@@ -49,7 +49,7 @@ class MergeSplit(Component):
     def __init__(self, cfg):
         self.cfg = cfg = MatrixParameters.of(cfg)
         super().__init__({
-            "i": In(stream.Signature(walked_layout(cfg))),
+            "i": In(stream.Signature(loop_step_layout(cfg))),
             "offset_load": Out(1),
             "offset_wait": Out(1),
             "o": Out(stream.Signature(group_layout(cfg))),

@@ -5,7 +5,7 @@ from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
 from ..constants import BANK_BYTES
-from ..datapath.layouts import step_layout
+from ..interfaces.datapath import step_layout
 from ..parameters.matrix import MatrixParameters
 from .layouts import pick_layout, piece_layout
 

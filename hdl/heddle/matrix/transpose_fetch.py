@@ -147,8 +147,8 @@ class TransposeFetch(Component):
                 output.used.eq((1 << slots) - 1), output.int16.eq(int16_s),
                 *(getattr(output, name).eq(0) for name in entry_fields(self.cfg) if name != "bytes"),
                 output.piece.used.eq(1), output.piece.group.eq(group), output.piece.last.eq(group == final),
-                *(word.eq(Cat(zeros, swizzled(self.cfg, first + distance, swizzle, BANK_BYTES)))
-                  for word, distance in zip(output.words, distances, strict=False)),
+                *(output.words[slot].eq(Cat(zeros, swizzled(self.cfg, first + distances[slot], swizzle, BANK_BYTES)))
+                  for slot in range(slots)),
             ]
         with m.If(loading & self.o.ready):
             m.d.sync += [group.eq(group + 1), first.eq(first + stride), loading.eq(group != final)]

@@ -4,16 +4,15 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
-from ..datapath.layouts import SamplePort, SparseReadPort
 from ..datapath.pe_array import PEArray
 from ..interfaces.control import EventPort
+from ..interfaces.datapath import EngineStepPort, SamplePort, SparseReadPort
 from ..interfaces.layouts import ErrorStream, OffsetWritePort, RegisterPort, SharedReadPort, matrix_operation_layout
 from ..isa.compiled_offsets import OffsetEntry
 from ..isa.counter_table import MATRIX_EVENTS
 from ..lib.members import connect_members
 from ..lib.stream import Queue, link
 from ..parameters.matrix import MatrixParameters
-from ..rnn.layouts import EngineStepPort
 from .b_fetch import BFetch
 
 __all__ = ["MatrixUnit"]

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES, BANKS
-from ..datapath.layouts import step_layout
+from ..interfaces.datapath import step_layout
 from ..interfaces.layouts import shared_answer_layout, word_number_bits
 from ..lib.onehot import any_of, select_one_hot
 from ..parameters.matrix import MatrixParameters

@@ -57,10 +57,10 @@ class ContextArbiter(Component):
     def elaborate(self, platform):
         m = Module()
         count = self.contexts
-        turn = Signal(count, init=1)            # round-robin pointer, one hot
+        pointer = Signal(count, init=1)         # round-robin pointer, one hot
         choice = self.choice
         after = Cat(choice[-1], choice[:-1]) if count > 1 else choice
-        first = _first_from(m, "ready", self.ready, turn)
+        first = _first_from(m, "ready", self.ready, pointer)
         soon = Signal(count)
         m.d.comb += [
             soon.eq(self.expected & self.waits & self.eager.replicate(count)),
@@ -68,7 +68,7 @@ class ContextArbiter(Component):
             self.choice.eq(Mux(self.ready.any(), first, soon)),
         ]
         with m.If(self.take & self.valid):
-            m.d.sync += turn.eq(Mux((choice & self.ends).any(), after, choice))
+            m.d.sync += pointer.eq(Mux((choice & self.ends).any(), after, choice))
         return m
 
 

@@ -11,7 +11,7 @@ from ..parameters.rnn import RnnParameters
 from .bank_reader import WORD_BITS, BankReader
 from .layouts import (
     DISTRIBUTED,
-    PRODUCT_BITS,
+    PRODUCT_ADDRESS_BITS,
     RECORD_BITS,
     ContextEvent,
     context_bits,
@@ -181,7 +181,7 @@ class ImageLoader(Component):
         self._more, self._have = Signal(), Signal()             # more tasks follow; a task is read and not handed out
         cycles = Signal(len(self._task.start) + 1)
         self._context, self._served = Signal(context_bits(cfg)), Signal(context_bits(cfg))      # round-robin pointer; of the transfer
-        self._elements, self._registers = Signal(self._places), Signal(PRODUCT_BITS)            # bases of the former
+        self._elements, self._registers = Signal(self._places), Signal(PRODUCT_ADDRESS_BITS)    # bases of the former
         self._pending = Signal(cfg.rnn_contexts)                        # contexts with outstanding rows
         for name, layout in (("input", input_layout(cfg)), ("row", row_layout)):
             memory = m.submodules[f"{name}s"] = Memory(shape=layout, depth=1 << context_bits(cfg), init=[], attrs=DISTRIBUTED)

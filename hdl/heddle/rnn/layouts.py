@@ -4,18 +4,18 @@ Every record of an image has 128 bits, the word of a bank of shared memory. An *
 passes, ``operations`` records of tail operations, then pairs of task records. All are contiguous (docs/units/rnn.md) [S3.1-S3.6].
 """
 
-from amaranth.hdl import Mux, signed
+from amaranth.hdl import Mux
 from amaranth.lib import data, enum, stream
 from amaranth.lib.wiring import In, Out, Signature
 from amaranth.utils import exact_log2
 
-from ..constants import PRODUCT_REGISTERS
+from ..interfaces.datapath import PRODUCT_ADDRESS_BITS
 
 __all__ = [
     "ACTIVATION_FRACTION", "CELL_FRACTION", "COLUMNS_BITS", "COUNT_BITS", "DISTRIBUTED", "ELEMENT_BITS", "MAX_BLOCKS", "MAX_STEPS",
-    "PRODUCT_BITS", "RECORD_BITS", "SUM_FRACTION",
-    "Cell", "ContextEvent", "EngineStepPort", "Function", "Pre", "RecordReadPort", "Start", "Wait",
-    "chosen_sweep_layout", "context_bits", "context_layout", "context_place_layout", "engine_step_layout", "header_layout",
+    "RECORD_BITS", "SUM_FRACTION",
+    "Cell", "ContextEvent", "Function", "Pre", "RecordReadPort", "Start", "Wait",
+    "chosen_sweep_layout", "context_bits", "context_layout", "context_place_layout", "header_layout",
     "job_order_layout", "of_context", "operation_layout", "step_count_layout", "stored", "sweep_layout", "tail_job_layout",
     "tail_output_layout", "task_layout", "task_memory_layout", "task_start_layout", "vector_group_bits", "written_group_layout",
 ]
@@ -30,7 +30,6 @@ MAX_STEPS = 1 << 16
 COLUMNS_BITS = 12           # bits of the columns of a matrix-vector pass, minus one
 ELEMENT_BITS = 13           # bits of the position of an element in a context's part of vector memory
 COUNT_BITS = 2              # bits of counters of jobs and of rows, modulo 4: a context has at most two of either in flight
-PRODUCT_BITS = (PRODUCT_REGISTERS - 1).bit_length()
 
 
 def _padded(fields):
@@ -95,10 +94,10 @@ header_layout = _padded({
     "sweeps": 8,                # records of matrix-vector passes, at least 1
     "operations": 8,            # records of tail operations
     "elements": ELEMENT_BITS + 1,   # vector memory of each context in elements, a multiple of ``vector_lanes``
-    "registers": PRODUCT_BITS,  # product registers of each context; context n adds n times this number
-    "parity": PRODUCT_BITS,     # offset in registers of the accumulators of odd steps
+    "registers": PRODUCT_ADDRESS_BITS,  # product registers of each context; context n adds n times this number
+    "parity": PRODUCT_ADDRESS_BITS,     # offset in registers of the accumulators of odd steps
     "contexts": 4,              # contexts that accept tasks, 1 to ``rnn_contexts``
-    "tap_registers": PRODUCT_BITS + 1,  # accumulators with ``cat`` above 0 differ modulo this power of two; 0: none
+    "tap_registers": PRODUCT_ADDRESS_BITS + 1,  # accumulators with ``cat`` above 0 differ modulo this power of two; 0: none
 })
 
 # A task is two records: this one, then one of ``task_memory_layout``.
@@ -125,8 +124,8 @@ sweep_layout = _padded({
     "columns": COLUMNS_BITS,    # groups of dot / cat elements, minus one
     "weight": 13,               # first factor word; column after column, block after block
     "blocks": 7,                # row blocks: rows / (threads * cat), minus one
-    "product": PRODUCT_BITS,    # accumulator of row block 0
-    "bias": PRODUCT_BITS,       # bias register of row block 0, the same for all contexts
+    "product": PRODUCT_ADDRESS_BITS,    # accumulator of row block 0
+    "bias": PRODUCT_ADDRESS_BITS,       # bias register of row block 0, the same for all contexts
     "cat": 2,                   # log2 of the dot products of a PE (CAT taps): 1, 2 or 4
     "start": Start,
     "wait": Wait,
@@ -150,7 +149,7 @@ sweep_layout = _padded({
 operation_layout = _padded({
     "idle": 1,                  # no sum: the operation only reads its operand
     "second_group": 1,          # stores and reads the values of the second element group of a pair
-    "product": PRODUCT_BITS,    # accumulator of the first row group
+    "product": PRODUCT_ADDRESS_BITS,    # accumulator of the first row group
     "parity": 1,
     "cat": 2,                   # log2, as in the passes that computed the sums
     "first": 3,                 # row group of element group 0
@@ -209,36 +208,6 @@ def of_context(cfg, context, size):
     return sum(Mux(context[bit], size << bit, 0) for bit in range(exact_log2(cfg.rnn_contexts)))
 
 
-def engine_step_layout(cfg):
-    """Request of the recurrent engine to the PE array for one cycle; the elements of the column come beside it
-    (``EngineStepPort``).
-    """
-    return data.StructLayout({
-        "step": 1,
-        "product": PRODUCT_BITS,    # accumulator; of CAT taps 1 to 3 modulo ``rnn_tap_registers``
-        "source": PRODUCT_BITS,     # addend register: the accumulator, or the bias
-        "zero": 1,                  # the addend is zero
-        "factor_word": cfg.factor_address_bits,
-        "cat": 2,                   # log2 of the dot products of a PE
-    })
-
-
-def EngineStepPort(cfg):
-    """Steps of the recurrent engine on the PEs, seen from the engine; never refused.
-
-    *Ports*:
-    step : Out(engine_step_layout(cfg))
-        Step of the PEs; ``step.step`` marks a valid step.
-    take : Out(1)
-        ``word`` holds a new column group.
-    word : Out(signed(engine_element_bits)).array(dot)
-        Elements of the column group, one cycle after the first step of the column.
-    """
-    return Signature({
-        "step": Out(engine_step_layout(cfg)), "take": Out(1), "word": Out(signed(cfg.engine_element_bits)).array(cfg.dot),
-    })
-
-
 def tail_job_layout(cfg):
     """Job of the activation pipeline: the sums of one step of one context; all positions are absolute."""
     return data.StructLayout({
@@ -249,8 +218,8 @@ def tail_job_layout(cfg):
         "pairs": 1,
         "settled": 1,                               # begins when all elements that the previous job of its context wrote can be read
         "elements": exact_log2(cfg.rnn_elements),   # first element of the context in vector memory
-        "registers": PRODUCT_BITS,                  # first product register of the context
-        "parity_registers": PRODUCT_BITS,           # first product register of operations with ``parity``; equal in even steps
+        "registers": PRODUCT_ADDRESS_BITS,          # first product register of the context
+        "parity_registers": PRODUCT_ADDRESS_BITS,   # first product register of operations with ``parity``; equal in even steps
         "row": 20,                                  # address of the output row of this step, in bytes
     })
 
@@ -282,8 +251,8 @@ def chosen_sweep_layout(cfg):
         "columns": COLUMNS_BITS,
         "weight": cfg.factor_address_bits,
         "blocks": 7,
-        "product": PRODUCT_BITS,
-        "source": PRODUCT_BITS,     # addend register of row block 0, in the first column
+        "product": PRODUCT_ADDRESS_BITS,
+        "source": PRODUCT_ADDRESS_BITS,  # addend register of row block 0, in the first column
         "zero": 1,                  # the addend is zero, in the first column
         "cat": 2,
         "skip": 1,
@@ -319,8 +288,8 @@ def context_place_layout(cfg):
         "pitch": 16,                                # pitch of output rows in bytes, signed
         "elements": elements,                       # first element of the context
         "odd_input": elements,                      # the same for inputs of odd steps, advanced by the distance of the two rows
-        "registers": PRODUCT_BITS,                  # first product register
-        "odd_registers": PRODUCT_BITS,              # first product register of accumulators with ``parity``, in odd steps
+        "registers": PRODUCT_ADDRESS_BITS,          # first product register
+        "odd_registers": PRODUCT_ADDRESS_BITS,      # first product register of accumulators with ``parity``, in odd steps
     })
 
 

@@ -7,6 +7,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from ..interfaces.control import EventPort
+from ..interfaces.datapath import EngineStepPort
 from ..interfaces.front_end import RecurrentPort
 from ..interfaces.layouts import SharedReadPort, SharedWritePort
 from ..isa.counter_table import RNN_EVENTS
@@ -18,7 +19,7 @@ from .activation_queue import ActivationQueue
 from .column_reader import ColumnReader
 from .dependency_scoreboard import DependencyScoreboard
 from .image_loader import Fault, ImageLoader
-from .layouts import EngineStepPort, operation_layout, stored, sweep_layout
+from .layouts import operation_layout, stored, sweep_layout
 from .output_writer import OutputWriter
 from .row_sequencer import RowSequencer
 from .scheduler import Scheduler

@@ -4,9 +4,10 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
 
+from ..interfaces.datapath import EngineStepPort
 from ..parameters.rnn import RnnParameters
 from .column_reader import column_layout
-from .layouts import EngineStepPort, chosen_sweep_layout
+from .layouts import chosen_sweep_layout
 
 __all__ = ["RowSequencer"]
 

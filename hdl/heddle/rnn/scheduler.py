@@ -11,7 +11,7 @@ from .dependency_scoreboard import status_layout
 from .layouts import (
     COUNT_BITS,
     DISTRIBUTED,
-    PRODUCT_BITS,
+    PRODUCT_ADDRESS_BITS,
     ContextEvent,
     RecordReadPort,
     Start,
@@ -111,7 +111,7 @@ class Scheduler(Component):
         return m
 
     def _choose(self, m):
-        m.submodules.turns = turns = ContextArbiter(self.cfg.rnn_contexts)
+        m.submodules.context_arbiter = arbiter = ContextArbiter(self.cfg.rnn_contexts)
         for index, (kind, fetched, status) in enumerate(zip(self._kinds, self._fetched, self.status, strict=True)):
             unfinished = (status.launched - status.finished)[:COUNT_BITS]
             room, writes, waits, present = (Signal(name=f"{name}_{index}") for name in ("room", "writes", "waits", "present"))
@@ -129,17 +129,17 @@ class Scheduler(Component):
                 with m.Case(Wait.BEFORE):
                     m.d.comb += present.eq((unfinished <= 1) | writes)
             m.d.comb += [
-                turns.ready[index].eq(fetched & room & present), turns.waits[index].eq(fetched & room & waits),
-                turns.ends[index].eq(kind.last),
-                turns.expected[index].eq(status.oldest),
+                arbiter.ready[index].eq(fetched & room & present), arbiter.waits[index].eq(fetched & room & waits),
+                arbiter.ends[index].eq(kind.last),
+                arbiter.expected[index].eq(status.oldest),
             ]
         m.d.comb += [
-            turns.eager.eq(self.drained & ~self.o.valid),
-            turns.take.eq(~self._chosen & (~self.o.valid | self.o.ready)),
+            arbiter.eager.eq(self.drained & ~self.o.valid),
+            arbiter.take.eq(~self._chosen & (~self.o.valid | self.o.ready)),
         ]
-        m.d.sync += self._chosen.eq(turns.valid & turns.take & ~self.clear)
-        for index, bit in enumerate(turns.choice):
-            with m.If(bit & turns.take):
+        m.d.sync += self._chosen.eq(arbiter.valid & arbiter.take & ~self.clear)
+        for index, bit in enumerate(arbiter.choice):
+            with m.If(bit & arbiter.take):
                 m.d.sync += [self._context.eq(index), self._fetched[index].eq(0)]
 
     def _advance(self, m):
@@ -190,13 +190,13 @@ class Scheduler(Component):
         """The granted pass with absolute positions in vector memory and product register file."""
         cfg, context, o = self.cfg, self._context, self.o.payload
         status = Array(self.status)[context]
-        product = Signal(PRODUCT_BITS)
+        product = Signal(PRODUCT_ADDRESS_BITS)
         m.d.comb += product.eq(sweep.product + Mux(sweep.parity & record.odd, place.odd_registers, place.registers))
         biased, before = sweep.start == Start.BIAS, product     # initial sums: the biases, or the accumulators
         if cfg.rnn_differences:
             biased = biased | ((sweep.start == Start.PERSIST) & record.fresh)
             odd = (sweep.start == Start.PERSIST) ^ record.odd
-            before = (sweep.product + Mux(sweep.parity & odd, place.odd_registers, place.registers))[:PRODUCT_BITS]
+            before = (sweep.product + Mux(sweep.parity & odd, place.odd_registers, place.registers))[:PRODUCT_ADDRESS_BITS]
         with m.If(self.o.ready):
             m.d.sync += self.o.valid.eq(0)
         with m.If(self._chosen):

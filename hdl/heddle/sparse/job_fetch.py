@@ -6,7 +6,7 @@ from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES, ROW_BYTES
-from ..datapath.layouts import OPERAND_BITS
+from ..interfaces.datapath import OPERAND_BITS
 from ..interfaces.front_end import sparse_start_layout
 from ..isa.error_codes import ErrorCode
 from ..isa.sparse_job import JOB_ALIGNMENT, JOB_BYTES, MOST_SUB_WARPS, POINTER_BYTES, SCALE_ROWS, PanelTarget, SparseKind, sparse_job_layout

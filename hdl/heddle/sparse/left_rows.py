@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
 
-from ..datapath.layouts import OPERAND_BITS
+from ..interfaces.datapath import OPERAND_BITS
 from ..isa.sparse_job import PanelTarget
 from ..lib.stream import Queue
 from ..parameters.sparse import SparseParameters

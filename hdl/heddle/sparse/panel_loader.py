@@ -6,7 +6,7 @@ from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES, BANKS
-from ..datapath.layouts import OPERAND_BITS
+from ..interfaces.datapath import OPERAND_BITS
 from ..isa.sparse_job import SCALE_ROWS, PanelTarget
 from ..parameters.sparse import SparseParameters
 from .layouts import WORD_BITS, Client, PanelPort, WordAnswerPort, word_request_layout
@@ -80,12 +80,12 @@ class PanelLoader(Component):
         word, left, missing = (Signal(WORD_BITS), *(Signal(16 + group_bits, name=name) for name in ("left", "missing")))   # requests
         rows = max(cfg.sparse_rows, cfg.numbers_per_word << OPERAND_BITS)
         first, row, behind = (Signal(range(rows + 1), name=name) for name in ("first", "row", "behind"))    # rows of the panel
-        group, within, turn = Signal(group_bits), Signal(group_bits), Signal()      # group of PEs; its bits within a strip; last row
+        group, within, last_group = Signal(group_bits), Signal(group_bits), Signal()     # group of PEs; its bits within a strip; last of it
         by_columns, column, shared = Signal(), Signal.like(panel.column), Signal()      # ``shared``: a row goes to all strips
         two, pairs = Signal(range(cfg.thread_slots // 2)), cfg.thread_slots // 2     # by columns: two PEs of the group, that are written
         answers, ends, target = answered & answer.last, Signal(), Signal(PanelTarget)
         writes = Mux(by_columns, answers, answered)
-        m.d.comb += [turn.eq((group & within) == within), ends.eq(answers & (~by_columns | (two == pairs - 1)))]
+        m.d.comb += [last_group.eq((group & within) == within), ends.eq(answers & (~by_columns | (two == pairs - 1)))]
         m.d.comb += [panel.free.eq(1), request.valid.eq(left != 0), request.payload.word.eq(word), request.payload.pair.eq(1),
                      request.payload.all.eq(by_columns)]
         with m.If(request.valid & request.ready):
@@ -97,7 +97,7 @@ class PanelLoader(Component):
             self.write_word.eq(row >> parts), self.write_parts.eq(1 << row[:parts] if parts else 1),
         ]
         # Groups of a strip, then its rows, then strips.
-        with m.If(ends & ~turn):
+        with m.If(ends & ~last_group):
             m.d.sync += group.eq(group + 1)
         with m.Elif(ends & (row + 1 != behind)):
             m.d.sync += [group.eq(group & ~within), row.eq(row + 1)]

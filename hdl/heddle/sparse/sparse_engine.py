@@ -5,14 +5,13 @@ from typing import NamedTuple
 from amaranth.hdl import Module, ResetInserter, Signal
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
-from ..datapath.layouts import SamplePort, SparseReadPort
 from ..interfaces.control import EventPort
+from ..interfaces.datapath import EngineStepPort, SamplePort, SparseReadPort
 from ..interfaces.front_end import SPARSE_JOBS, SparsePort, sparse_start_layout
 from ..interfaces.layouts import ErrorStream, SharedReadPort, SharedWritePort
 from ..isa.counter_table import SPARSE_EVENTS
 from ..lib.stream import Queue, link
 from ..parameters.sparse import SparseParameters
-from ..rnn.layouts import EngineStepPort
 from .job_fetch import JobFetch
 from .layouts import Client, SparseRegisterPort, item_layout
 from .left_rows import LeftRows

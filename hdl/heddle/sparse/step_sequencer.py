@@ -6,13 +6,12 @@ from amaranth.lib.wiring import Component, In, Out, flipped
 from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES
-from ..datapath.layouts import OPERAND_BITS, SamplePort, SparseReadPort
+from ..interfaces.datapath import OPERAND_BITS, EngineStepPort, SamplePort, SparseReadPort
 from ..interfaces.layouts import ErrorStream
 from ..isa.error_codes import ErrorCode
 from ..isa.sparse_job import ELEMENTS_OF_WORD, MOST_SUB_WARPS, SUM_BYTES, PanelTarget
 from ..lib.stream import link
 from ..parameters.sparse import SparseParameters
-from ..rnn.layouts import EngineStepPort
 from .element_window import ElementWindow
 from .layouts import (
     BLOCK_BITS,

@@ -74,20 +74,20 @@ class SumScaler(Component):
 
     def elaborate(self, platform):
         m = Module()
-        item, used, turn = self.i.payload, Signal(range(PIECES + 1)), Signal(range(TAPS // WAYS))
+        item, used, pass_number = self.i.payload, Signal(range(PIECES + 1)), Signal(range(TAPS // WAYS))
         scales, takes, last = Signal(), Signal(), Signal()
         m.submodules.pieces = pieces = Queue(piece_layout(self.cfg), PIECES)
         m.d.comb += [
-            scales.eq(item.scaled & ~item.empty), takes.eq(self.i.valid & scales & ((turn != 0) | (used != PIECES))),
-            last.eq(takes & (turn == TAPS // WAYS - 1)), self.busy.eq(used != 0),
+            scales.eq(item.scaled & ~item.empty), takes.eq(self.i.valid & scales & ((pass_number != 0) | (used != PIECES))),
+            last.eq(takes & (pass_number == TAPS // WAYS - 1)), self.busy.eq(used != 0),
             self.o.valid.eq(self.i.valid & ~scales & ~self.busy), self.o.payload.eq(item),
             self.i.ready.eq(Mux(scales, last, self.o.ready & ~self.busy)),
             self.o_piece.valid.eq(pieces.o.valid), self.o_piece.payload.eq(pieces.o.payload), pieces.o.ready.eq(self.o_piece.ready),
         ]
         m.d.sync += [
-            turn.eq(turn + takes), used.eq(used + (takes & (turn == 0)) - (self.o_piece.valid & self.o_piece.ready)),
+            pass_number.eq(pass_number + takes), used.eq(used + (takes & (pass_number == 0)) - (self.o_piece.valid & self.o_piece.ready)),
         ]
-        words = self._lanes(m, takes, turn)
+        words = self._lanes(m, takes, pass_number)
         head = {name: Stages(m, item[name], f"piece_{name}")[SUM_LATENCY] for name in ("ends", "output")}
         m.d.comb += [
             pieces.i.valid.eq(Stages(m, last, "last", reset=True)[SUM_LATENCY]),
@@ -96,9 +96,9 @@ class SumScaler(Component):
         ]
         return m
 
-    def _lanes(self, m, takes, turn):
+    def _lanes(self, m, takes, pass_number):
         """Bounds, and the lanes; returns the packed words."""
-        cfg, self._turn = self.cfg, turn
+        cfg, self._pass_number = self.cfg, pass_number
         self._bounds, self._under_way = Signal(scale_bounds_layout, reset_less=True), Stages(m, takes, "takes", reset=True)
         with m.If(self.write & (self.write_row == BOUNDS_ROW) & self.write_lanes[0]):
             m.d.sync += self._bounds.as_value().eq(self.data[0])
@@ -115,14 +115,15 @@ class SumScaler(Component):
 
     def _way(self, m, slot, way):
         """Scales of every second sum of a lane, and their way to bytes, which it returns, the first one first."""
-        cfg, turn, bounds, under_way, name = self.cfg, self._turn, self._bounds, self._under_way, f"{slot}_{way}"
+        cfg, pass_number, bounds, under_way, name = self.cfg, self._pass_number, self._bounds, self._under_way, f"{slot}_{way}"
         written, values = self.write_lanes[slot::cfg.thread_slots].any(), []
         for kind, first in (("bias", BIAS_ROW), ("multiplier", MULTIPLIER_ROW)):
             m.submodules[f"{kind}_{name}"] = memory = Memory(shape=32, depth=TAPS // WAYS * cfg.thread_groups, init=[])
             write, read = memory.write_port(), memory.read_port(domain="comb")
             row = self.write_row
             m.d.comb += [
-                write.addr.eq(Cat(row[1], self._group)), write.data.eq(self.data[slot]), read.addr.eq(Cat(turn, self.i.payload.group)),
+                write.addr.eq(Cat(row[1], self._group)), write.data.eq(self.data[slot]),
+                read.addr.eq(Cat(pass_number, self.i.payload.group)),
                 write.en.eq(self.write & (row[2:] == first // TAPS) & (row[0] == way) & written),
             ]
             values.append(read.data)
@@ -132,7 +133,7 @@ class SumScaler(Component):
         m.submodules[f"product_{name}"] = product = Multiplier(nudged=True)
         m.submodules[f"narrow_{name}"] = narrow = Narrow(bounded=True)
         m.d.sync += [
-            a.eq(self.i.payload.data[slot].word_select(Cat(Const(way, 1), turn), 32) + bias), b.eq(values[1]),
+            a.eq(self.i.payload.data[slot].word_select(Cat(Const(way, 1), pass_number), 32) + bias), b.eq(values[1]),
             shifted.eq(Cat(0, product.o).as_signed() >> amount),
         ]
         m.d.comb += [

@@ -164,7 +164,8 @@ class OperandFetch(Component):
         m.submodules.queue = queue = Queue(thread_operation_layout(self.cfg), self.cfg.thread_queue)
         m.submodules.reader = reader = OperandCollector(self.cfg)
         link(m, self.i, queue.i)
-        for outer, inner in zip(self.pending_writes, reader.pending_writes, strict=False):    # with overlap the reader has one more
+        outside = reader.pending_writes[:len(self.pending_writes)]      # with overlap the reader has one more
+        for outer, inner in zip(self.pending_writes, outside, strict=True):
             connect(m, flipped(outer), inner)
         connect_members(m, flipped(self), reader, collector_members(self.cfg))
         if self.cfg.thread_overlap:

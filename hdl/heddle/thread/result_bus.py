@@ -182,12 +182,12 @@ class ResultBus(Component):
         """Multiplies; returns the lanes that are granted a multiplier in this cycle."""
         many = self.cfg.slot_multipliers
         passes = self.slots // many
-        turn = Signal(range(passes))
+        pass_number = Signal(range(passes))
         chosen = Signal(passes)         # one-hot
-        m.d.comb += [chosen.eq(1 << turn), self.i.ready.eq(~multiplies | chosen[-1])]
+        m.d.comb += [chosen.eq(1 << pass_number), self.i.ready.eq(~multiplies | chosen[-1])]
         if passes > 1:
             with m.If(multiplies):
-                m.d.sync += turn.eq(turn + 1)
+                m.d.sync += pass_number.eq(pass_number + 1)
         for number in range(many):
             m.submodules[f"multiplier_{number}"] = multiplier = Multiplier(nudged=self.cfg.output_stage)
             m.d.comb += [

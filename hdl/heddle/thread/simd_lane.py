@@ -9,10 +9,10 @@ from amaranth.utils import exact_log2
 from ..constants import BANK_BYTES, BANKS
 from ..isa.compiled_offsets import OFFSET_BITS, base_layout
 from ..isa.encoding import CHANNEL_SETS, PACKING, Access, OutputUse, channel_bias_layout, output_bounds_layout
+from ..lib.alu import AluDatapath, alu_control_layout
 from ..lib.narrow import Narrow
 from ..lib.onehot import any_of
 from ..parameters.thread import ThreadParameters
-from .alu import AluDatapath, alu_control_layout
 from .offset_fetch import ElementSize, offset_layout
 from .operand_fetch import OPERAND_QUEUE, WORDS, OperandQueuePort
 from .shared_lsu import placement_layout

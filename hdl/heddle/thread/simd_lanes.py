@@ -6,10 +6,10 @@ from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from ..constants import BANK_BYTES, BANKS
 from ..interfaces.layouts import ThreadKind, thread_operation_layout
 from ..isa.encoding import Access, AluFunction, OutputUse, output_bounds_layout
+from ..lib.alu import AluDecode, alu_control_layout
 from ..lib.members import connect_members
 from ..lib.shared_module import SharedModule
 from ..parameters.thread import ThreadParameters
-from .alu import AluDecode, alu_control_layout
 from .lsu import LaneAddressPort, LoadDataPort
 from .micro_op_issue import StepLoadPort
 from .operand_fetch import OperandQueuePort

@@ -53,23 +53,23 @@ class BarrierUpdates(Component):
         m = Module()
         waiting = Signal()
         load = Signal(barrier_arrival_layout, reset_less=True)
-        stores_turn = Signal()
+        store_next = Signal()
         take_store = Signal()
         take_load = Signal()
         same = Signal()
         m.d.comb += [
-            take_store.eq(self.i_store.valid & (stores_turn | ~waiting)),
+            take_store.eq(self.i_store.valid & (store_next | ~waiting)),
             take_load.eq((waiting | self.i_load.valid) & ~take_store),
-            self.i_store.ready.eq(stores_turn | ~waiting),
+            self.i_store.ready.eq(store_next | ~waiting),
             same.eq((self.i_load.payload.barrier == load.barrier) & (self.i_load.payload.remote == load.remote)),
             self.i_load.ready.eq(~waiting | ~take_store | same),
             self.busy.eq(waiting | self.o.valid),
         ]
         m.d.sync += [self.o.valid.eq(take_store | take_load), self.o.payload.eq(Mux(waiting, load, self.i_load.payload))]
         with m.If(take_store):
-            m.d.sync += [self.o.payload.eq(self.i_store.payload), stores_turn.eq(0)]
+            m.d.sync += [self.o.payload.eq(self.i_store.payload), store_next.eq(0)]
         with m.Elif(take_load):
-            m.d.sync += stores_turn.eq(1)
+            m.d.sync += store_next.eq(1)
 
         with m.If(~waiting | ~take_store):
             m.d.sync += [waiting.eq(self.i_load.valid & (waiting | take_store)), load.eq(self.i_load.payload)]

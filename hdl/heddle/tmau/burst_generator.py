@@ -6,7 +6,7 @@ from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES
-from ..l2.reduction_formats import reduction_members
+from ..interfaces.reductions import reduction_members
 from ..parameters.tmau import TmauParameters
 from .layouts import BURST_BLOCKS, burst_layout, transfer_layout
 

@@ -3,7 +3,7 @@
 from amaranth.hdl import Mux, Signal
 from amaranth.utils import exact_log2
 
-from ..l2.reduction_formats import reduction_members
+from ..interfaces.reductions import reduction_members
 
 __all__ = ["request_burst"]
 

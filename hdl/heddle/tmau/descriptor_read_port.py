@@ -64,11 +64,11 @@ class DescriptorReadPort(Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.arbiter = arbiter = RoundRobinArbiter(self.o_request.payload.shape(), 2)
-        descriptor, way_in, answer = self.i_descriptor, arbiter.i[1], self.i_data
+        descriptor, sink, answer = self.i_descriptor, arbiter.i[1], self.i_data
         m.d.comb += [
-            way_in.valid.eq(descriptor.valid), descriptor.ready.eq(way_in.ready),
-            *(way_in.payload[name].eq(descriptor.payload[name]) for name, _ in way_in.payload.shape() if name != "tag"),
-            way_in.payload.tag.eq(self.cfg.axi_reads + descriptor.payload.tag),
+            sink.valid.eq(descriptor.valid), descriptor.ready.eq(sink.ready),
+            *(sink.payload[name].eq(descriptor.payload[name]) for name, _ in sink.payload.shape() if name != "tag"),
+            sink.payload.tag.eq(self.cfg.axi_reads + descriptor.payload.tag),
         ]
         link(m, self.i_copy, arbiter.i[0])
         link(m, arbiter.o, self.o_request)

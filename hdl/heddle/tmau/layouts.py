@@ -1,20 +1,20 @@
 """Payloads of the streams between the parts of the TMAU."""
 
-from amaranth.hdl import signed
 from amaranth.lib import data
 from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES, MAX_BURST_BYTES
 from ..interfaces.layouts import PC_BITS, SHARED_READ_LATENCY
+from ..interfaces.reductions import reduction_members
 from ..interfaces.swizzle import swizzle_bits
+from ..interfaces.tensor_operation import tensor_operation_layout
 from ..isa.encoding import Reduction
-from ..isa.tensor_descriptor import MAX_RANK, MAX_SPATIAL, Fill, TensorFormat, TensorMode, descriptor_layout
-from ..l2.reduction_formats import reduction_members
+from ..isa.tensor_descriptor import Fill, TensorFormat, descriptor_layout
 from .box_walk import box_walk_layout
 
 __all__ = ["BLOCK_BITS", "NO_VIOLATION", "WRITES_IN_FLIGHT", "box_layout", "burst_layout", "conversion_members",
            "located_beat_layout", "move_layout", "multicast_beat_layout", "multicast_members", "reads_in_flight", "tensor_failure_layout",
-           "tensor_operation_layout", "tensor_request_layout", "transfer_layout", "unit_bytes", "units_per_beat", "violation_layout"]
+           "tensor_request_layout", "transfer_layout", "unit_bytes", "units_per_beat", "violation_layout"]
 
 BURST_BLOCKS = MAX_BURST_BYTES // BANK_BYTES
 WRITES_IN_FLIGHT = 2    # write requests to shared memory without acknowledgement at most: enough for one a cycle at the least latency
@@ -25,34 +25,10 @@ NO_VIOLATION = 127
 BLOCK_BITS = BANK_BYTES.bit_length() - 1        # log2 of the bytes of a block
 
 
-def _request_members():
-    return {
-        "coordinates": data.ArrayLayout(signed(32), MAX_RANK),
-        "offsets": data.ArrayLayout(16, MAX_SPATIAL),
-        "shared_address": 32,
-        "mode": TensorMode,
-        "rank_minus_one": 3,
-        "store": 1,
-        "prefetch": 1,      # no data are moved and the shared address is ignored; with ``cfg.prefetches``
-        "reduction": Reduction,
-        "barrier": 4,
-        "has_barrier": 1,
-        "mask": 16,         # destination cores of a multicast load, 0: this core only
-        "pc": PC_BITS,
-    }
-
-
-def tensor_operation_layout():
-    """Tensor copy as issued by the front end: ``request`` and the byte address of its descriptor.
-
-    Arrays have the descriptor's order: dimension 0 (innermost) first.
-    """
-    return data.StructLayout({"address": 32, "request": data.StructLayout(_request_members())})
-
-
 def tensor_request_layout():
     """Tensor copy with its descriptor; ``descriptor_error``: memory answered the fetch of the descriptor with an error."""
-    return data.StructLayout({"descriptor": descriptor_layout, "descriptor_address": 32, "descriptor_error": 1, **_request_members()})
+    return data.StructLayout({"descriptor": descriptor_layout, "descriptor_address": 32, "descriptor_error": 1,
+                              **tensor_operation_layout()["request"].shape.members})
 
 
 def tensor_failure_layout():

@@ -10,8 +10,8 @@ from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES, MAX_BURST_BYTES
 from ..interfaces.layouts import GlobalPort, barrier_arrival_layout, error_layout
+from ..interfaces.reductions import reduction_members
 from ..isa.error_codes import ErrorCode
-from ..l2.reduction_formats import reduction_members
 from ..lib.stream import Queue
 from ..parameters.tmau import TmauParameters
 from .layouts import BLOCK_BITS, BURST_BLOCKS, move_layout, unit_bytes, units_per_beat

@@ -8,8 +8,7 @@ from amaranth.utils import exact_log2
 from ..constants import BANK_BYTES, BANKS
 from ..interfaces.layouts import SharedReadPort, SharedWritePort, barrier_arrival_layout
 from ..isa.encoding import Reduction
-from ..l2.integer_reducer import INTEGER_LATENCY, IntegerReducer
-from ..l2.reduction_layouts import WORD_BITS, integer_control_layout, integer_controls
+from ..lib.integer_reducer import INTEGER_LATENCY, WORD_BITS, IntegerReducer, integer_control_layout, integer_controls
 from ..lib.shared_module import SharedModule
 from ..lib.stream import Queue
 from ..parameters.tmau import TmauParameters

@@ -8,12 +8,12 @@ from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from ..interfaces.layouts import CopyKind, copy_operation_layout, error_layout
+from ..interfaces.reductions import lacks_reduction, reducible_formats, reduction_members, undefined_reduction
 from ..interfaces.swizzle import swizzle_field, swizzles
 from ..isa.encoding import Reduction, Space, Swizzle
 from ..isa.error_codes import ErrorCode
 from ..isa.tensor_descriptor import FLOAT_FORMATS
-from ..l2.reduction_formats import is_one_of, lacks_reduction, reducible_formats, reduction_members, undefined_reduction
-from ..lib.onehot import any_of, select_one_hot
+from ..lib.onehot import any_of, is_one_of, select_one_hot
 from ..parameters.tmau import TmauParameters
 from .layouts import BLOCK_BITS, move_layout, transfer_layout
 

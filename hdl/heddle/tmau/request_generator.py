@@ -5,12 +5,13 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from ..interfaces.layouts import barrier_blocks_signature, read_data_layout, read_request_layout
+from ..interfaces.tensor_operation import tensor_operation_layout
 from ..isa.tensor_descriptor import TensorFormat
 from ..lib.stream import Queue, link
 from ..parameters.tmau import TmauParameters
 from .box_walk import BoxWalk
 from .descriptor_cache import DescriptorCache
-from .layouts import BLOCK_BITS, tensor_failure_layout, tensor_operation_layout
+from .layouts import BLOCK_BITS, tensor_failure_layout
 from .row_bursts import RowBursts, piece_layout, row_shape_layout
 from .setup import TensorSetup
 

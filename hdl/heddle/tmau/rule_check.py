@@ -3,6 +3,7 @@
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib.wiring import Component, In, Out, Signature
 
+from ..interfaces.reductions import undefined_reduction
 from ..isa.encoding import Swizzle
 from ..isa.error_codes import ErrorCode
 from ..isa.tensor_descriptor import (
@@ -15,7 +16,7 @@ from ..isa.tensor_descriptor import (
     no_descriptor,
 )
 from ..isa.tensor_rules import COORDINATE_OFFSET_BITS, CORNER_LIMITS, SHARED_ALIGNMENT
-from ..l2.reduction_formats import is_one_of, undefined_reduction
+from ..lib.onehot import is_one_of
 from ..lib.product import BoundedProduct
 from ..parameters.tmau import TmauParameters
 from .layouts import NO_VIOLATION, tensor_request_layout, violation_layout

@@ -6,9 +6,10 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
+from ..interfaces.reductions import lacks_reduction
 from ..isa.error_codes import ErrorCode
 from ..isa.tensor_descriptor import SWIZZLE_BYTES, Interleave, TensorFormat, TensorMode
-from ..l2.reduction_formats import is_one_of, lacks_reduction
+from ..lib.onehot import is_one_of
 from ..lib.product import PartialProduct
 from ..parameters.tmau import TmauParameters
 from .box_walk import FAR, LOOPS, place_bits

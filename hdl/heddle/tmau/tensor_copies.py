@@ -5,13 +5,14 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from ..interfaces.layouts import barrier_blocks_signature, error_layout, read_data_layout, read_request_layout
-from ..l2.reduction_formats import reducible_formats
+from ..interfaces.reductions import reducible_formats
+from ..interfaces.tensor_operation import tensor_operation_layout
 from ..lib.members import connect_members
 from ..lib.stream import link
 from ..parameters.tmau import TmauParameters
 from .chunk_bursts import ChunkBursts
 from .descriptor_read_port import DESCRIPTOR_TAG_BITS
-from .layouts import burst_layout, tensor_operation_layout
+from .layouts import burst_layout
 from .request_generator import RequestGenerator
 
 __all__ = ["TensorCopies"]

@@ -17,6 +17,7 @@ from ..interfaces.layouts import (
     copy_operation_layout,
     error_layout,
 )
+from ..interfaces.tensor_operation import tensor_operation_layout
 from ..isa.counter_table import TMAU_EVENTS
 from ..isa.encoding import Space
 from ..lib.members import connect_members
@@ -28,7 +29,7 @@ from ..parameters.tmau import TmauParameters
 from .barrier_updates import BarrierUpdates
 from .burst_generator import BurstGenerator
 from .descriptor_read_port import DescriptorReadPort
-from .layouts import burst_layout, multicast_beat_layout, tensor_operation_layout, transfer_layout, units_per_beat
+from .layouts import burst_layout, multicast_beat_layout, transfer_layout, units_per_beat
 from .load_engine import WRITE_CYCLES, LoadEngine
 from .local_dma import LocalDma
 from .request_check import RequestCheck

@@ -24,7 +24,7 @@ _UNITS = {
     "front_end": ("front_end.unit.FrontEnd", "front_end.instruction_fetch.InstructionFetch", "front_end.operand_read.OperandRead",
                   "front_end.decode.Decode", "front_end.issue.Issue", "front_end.issue_queue.IssueQueue", "front_end.scoreboard.Scoreboard",
                   "front_end.uniform_state.UniformState"),
-    "thread": ("thread.unit.ThreadUnit", "thread.operand_fetch.OperandFetch", "thread.execute.Execute", "thread.alu.Alu",
+    "thread": ("thread.unit.ThreadUnit", "thread.operand_fetch.OperandFetch", "thread.execute.Execute", "lib.alu.Alu",
                "thread.shared_lsu.SharedLsu", "thread.global_lsu.GlobalLsu", "thread.offset_fetch.OffsetFetch",
                "thread.write_back.WriteBack"),
     "matrix": ("matrix.unit.MatrixUnit", "matrix.loop_sequencer.LoopSequencer", "matrix.b_fetch.BFetch",

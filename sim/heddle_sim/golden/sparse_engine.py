@@ -8,7 +8,7 @@ import numpy as np
 from amaranth.lib import data
 from heddle.config import Config
 from heddle.constants import BANK_BYTES, ROW_BYTES
-from heddle.datapath.layouts import OPERAND_BITS
+from heddle.interfaces.datapath import OPERAND_BITS
 from heddle.isa.error_codes import ErrorCode
 from heddle.isa.sparse_job import (
     BIAS_ROW,

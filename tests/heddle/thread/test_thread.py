@@ -8,7 +8,7 @@ from heddle import Config, load_config
 from heddle.interfaces.layouts import ThreadKind, thread_operation_layout
 from heddle.isa.encoding import ACCESS_BYTES, GUARD_ALWAYS, Access, AluFunction, CompareFunction, Space, Swizzle
 from heddle.isa.error_codes import ErrorCode
-from heddle.thread.alu import Alu
+from heddle.lib.alu import Alu
 from heddle.thread.shared_lsu import SharedLsu
 from heddle.thread.unit import ThreadUnit
 from heddle_sim.golden.thread import ThreadState, alu, compare, execute

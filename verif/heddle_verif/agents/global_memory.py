@@ -35,7 +35,7 @@ class GlobalMemory:
     size : int
         Bytes of the memory, from address 0.
     latency : (int, int)
-        Least and greatest latency in cycles.
+        Least and greatest latency in cycles. With (0, 0) the response of a write comes in the cycle after its last beat.
     errors : iterable of range
         Byte addresses whose beats are answered with ``error``; writes to them do nothing. Any object that knows ``in`` serves for a range.
     ahead : int
@@ -79,7 +79,7 @@ class GlobalMemory:
         agent(StreamSink, "read_request", read_request_layout(cfg, tag_bits), self._take_read)
         if writes:
             agent(StreamSink, "write_request", write_request_layout(cfg, tag_bits), self._take_write)
-            agent(StreamSink, "write_data", write_data_layout(cfg), self._beats.append)
+            agent(StreamSink, "write_data", write_data_layout(cfg), self._take_data)
         self._read_data = agent(StreamSource, "read_data", read_data_layout(cfg, tag_bits), rng=rng)
         self._write_response = None
         if writes:
@@ -125,6 +125,12 @@ class GlobalMemory:
     def _take_write(self, request):
         self.writes.append(self._check(request, "write"))
         self._open.append(request)
+
+    def _take_data(self, beat):
+        self._beats.append(beat)
+        if self._latency == (0, 0):     # before its source takes its step of this cycle
+            self._collect_writes()
+            self._answer_write()
 
     def _collect_writes(self):
         """Bursts whose data are complete become answers with a latency."""
@@ -175,8 +181,12 @@ class GlobalMemory:
                 error = self._fails(address)
                 data = 0 if error else int.from_bytes(self.data[address:address + self._cfg.axi_bytes].tobytes(), "little")
                 self._read_data.put({"data": data, "tag": tag, "last": last, "error": error})
-            if self._write_response and len(self._write_response.queue) < self._ahead and (
-                    answer := self._next(self._responses)) is not None:
-                tag, (_, request, data) = answer
-                self._answered.append((request, data))
-                self._write_response.put({"tag": tag, "error": any(map(self._fails, self._starts(request)))})
+            if self._write_response:
+                self._answer_write()
+
+    def _answer_write(self):
+        """Queue a response that is due."""
+        if len(self._write_response.queue) < self._ahead and (answer := self._next(self._responses)) is not None:
+            tag, (_, request, data) = answer
+            self._answered.append((request, data))
+            self._write_response.put({"tag": tag, "error": any(map(self._fails, self._starts(request)))})

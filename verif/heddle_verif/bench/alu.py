@@ -3,7 +3,7 @@
 import cocotb
 import numpy as np
 from heddle.isa.encoding import UNIFORM_FUNCTIONS, CompareFunction
-from heddle.thread.alu import Alu
+from heddle.lib.alu import Alu
 from heddle_sim.golden.thread import alu, compare
 
 from ..fixture import Bench

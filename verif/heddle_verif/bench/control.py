@@ -4,9 +4,9 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiLiteBus, AxiLiteMaster
 from heddle.control.run_control import STUCK_CYCLES
-from heddle.front_end.instruction_fetch import program_write_layout
 from heddle.interfaces.control import REASONS, uniform_write_layout
 from heddle.interfaces.layouts import PC_BITS, error_layout
+from heddle.interfaces.program import program_write_layout
 from heddle.isa.counter_table import BREAKDOWN, COUNTERS
 from heddle.isa.error_codes import ErrorCode
 from heddle.isa.register_map import COUNTER_WINDOW, DEVICE_ID, REGISTERS, UNIFORM_WINDOW, counter_addresses

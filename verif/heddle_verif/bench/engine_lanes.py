@@ -7,7 +7,8 @@ import numpy as np
 from amaranth.utils import exact_log2
 from cocotb.triggers import RisingEdge
 from heddle.constants import PRODUCT_REGISTERS
-from heddle.rnn.layouts import Start, engine_step_layout
+from heddle.interfaces.datapath import engine_step_layout
+from heddle.rnn.layouts import Start
 from heddle_sim.golden.engine_lanes import EngineStep, Sums, sweep_steps
 
 from .matrix_environment import MatrixBench

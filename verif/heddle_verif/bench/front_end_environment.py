@@ -4,7 +4,6 @@ import cocotb
 import numpy as np
 from cocotb.triggers import RisingEdge
 from heddle.constants import PREDICATES, SEGMENTS, STORE_GROUPS, UNIFORM_REGISTERS
-from heddle.front_end.instruction_fetch import program_write_layout
 from heddle.front_end.unit import FrontEnd
 from heddle.interfaces.control import uniform_write_layout
 from heddle.interfaces.layouts import (
@@ -15,10 +14,11 @@ from heddle.interfaces.layouts import (
     row_operation_layout,
     thread_operation_layout,
 )
+from heddle.interfaces.program import program_write_layout
+from heddle.interfaces.tensor_operation import tensor_operation_layout
 from heddle.isa.encoding import AluFunction, OutputUse, WaitUnit
 from heddle.isa.error_codes import ErrorCode
 from heddle.isa.tensor_descriptor import TensorMode
-from heddle.tmau.layouts import tensor_operation_layout
 from heddle_sim.functional.front_end import FrontModel
 from heddle_sim.isa import assemble
 from heddle_sim.toolchain.cocotb_process import bench_config

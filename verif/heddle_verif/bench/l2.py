@@ -15,7 +15,7 @@ from heddle_sim.golden.reductions import reduce_elements
 from heddle_sim.toolchain.cocotb_runner import bench_config
 
 from ..agents.global_memory import GlobalMemory
-from ..agents.pause import pattern
+from ..agents.pause import bernoulli, pattern
 from ..coverage.l2 import sample_events, sample_request
 from ..fixture import Bench
 from .reduction_unit import choices
@@ -275,9 +275,11 @@ async def errors(dut):
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 async def quick_memory(dut):
-    """Memory that answers at once, while acknowledgements wait for their places; more writes than are taken."""
+    """Memory that answers at once, while acknowledgements wait for their places; more writes than are taken, each at a random time."""
     bench = Level2Bench(dut, latency=(0, 0))
     await bench.start()
+    for sources in bench.sources:
+        sources["write"].pause = bernoulli(bench.rng, 0.8)
     for _ in range(2 * bench.parameters["epochs"]):
         for number in range(50):
             bench.random_write(0 if number % 2 else number % bench.cfg.cores, None)

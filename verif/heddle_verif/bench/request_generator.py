@@ -5,8 +5,9 @@ from dataclasses import replace
 import cocotb
 import numpy as np
 from cocotb.triggers import RisingEdge
+from heddle.interfaces.tensor_operation import tensor_operation_layout
 from heddle.isa.tensor_descriptor import TensorMode
-from heddle.tmau.layouts import tensor_failure_layout, tensor_operation_layout
+from heddle.tmau.layouts import tensor_failure_layout
 from heddle.tmau.request_generator import RequestGenerator
 from heddle.tmau.row_bursts import piece_layout
 from heddle_sim.golden.tensor_checks import TensorRequest, first_violation

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 from cocotb.triggers import RisingEdge
+from heddle.interfaces.tensor_operation import tensor_operation_layout
 from heddle.isa.encoding import Space, Swizzle
 from heddle.isa.error_codes import ErrorCode
 from heddle.isa.tensor_descriptor import DESCRIPTOR_BYTES, Interleave, TensorMode
-from heddle.tmau.layouts import tensor_operation_layout
 from heddle_sim.golden.block_copy import CopyOperation
 from heddle_sim.golden.tensor_checks import first_violation, understood, unsupported_value
 from heddle_sim.golden.tensor_copy import load_tensor, store_tensor

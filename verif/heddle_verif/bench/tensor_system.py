@@ -2,7 +2,7 @@
 
 import cocotb
 from cocotb.triggers import RisingEdge
-from heddle.tmau.layouts import tensor_operation_layout
+from heddle.interfaces.tensor_operation import tensor_operation_layout
 from heddle_sim.golden.tensor_checks import TensorRequest
 from heddle_sim.golden.tensor_fields import TensorFields
 

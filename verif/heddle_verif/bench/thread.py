@@ -10,6 +10,7 @@ from heddle.isa.compiled_offsets import GATHERED_BYTES, MASK_BITS, OFFSET_BITS, 
 from heddle.isa.encoding import (
     ACCESS_BYTES,
     GUARD_ALWAYS,
+    PACKING,
     Access,
     AluFunction,
     CompareFunction,
@@ -247,7 +248,10 @@ async def operation_cycles(dut):
 @cocotb.test(timeout_time=2, timeout_unit="ms")
 @cocotb.parametrize(own_shifts=[0, 1])
 async def halves(dut, own_shifts):
-    """Output stage: sums around those at which a byte changes, rounded once and twice; with a shift of each thread, or one for all."""
+    """Output stage: sums around those at which a byte changes, rounded once and twice; with a shift of each thread, or one for all.
+
+    Then the same under a guard that holds in some threads.
+    """
     bench = ThreadBench(dut, Stalls())
     await bench.start()
     if not bench.cfg.output_stage:
@@ -270,6 +274,13 @@ async def halves(dut, own_shifts):
                                                 "double_rounding": rounds}).as_value().value
             bench.issue(kind=ThreadKind.ALU, function=AluFunction.SCALE, output=OutputUse.PACK, access=Access.V4, a=24, dst=28 + rounds,
                         value=value, c=int(shift[0]), guard=GUARD_ALWAYS)
+    bench.issue(kind=ThreadKind.TID, dst=22, guard=GUARD_ALWAYS)
+    bench.issue(kind=ThreadKind.COMPARE, compare=CompareFunction.GE, dst=0, a=22, value=threads // 2 - 1, guard=GUARD_ALWAYS)
+    bench.issue(kind=ThreadKind.ALU, function=AluFunction.ADD, output=OutputUse.CHANNEL, a=21, b=20, b_is_register=1, c=1, guard=0)
+    for number, output in enumerate(PACKING if bench.cfg.packs_groups else PACKING[:2]):
+        for unsigned in range(2):
+            bench.issue(kind=ThreadKind.ALU, function=AluFunction.SCALE, output=output, access=Access.V4, a=24, dst=28 + number,
+                        value=value, unsigned=unsigned, c=int(shift[0]), guard=0)
     await bench.idle()
 
 

@@ -22,13 +22,13 @@ from heddle.interfaces.layouts import (
     write_request_layout,
     write_response_layout,
 )
+from heddle.interfaces.tensor_operation import tensor_operation_layout
 from heddle.isa.encoding import Space
 from heddle.l2.unit import L2
 from heddle.memory.axi_master import AxiMaster, axi_members
 from heddle.memory.barriers import Barriers
 from heddle.memory.global_arbiter import GlobalArbiter
 from heddle.memory.shared_memory import SharedMemory
-from heddle.tmau.layouts import tensor_operation_layout
 from heddle.tmau.unit import Tmau
 from heddle_sim.golden.block_copy import CopyOperation, copy_block
 from heddle_sim.toolchain.cocotb_process import bench_config

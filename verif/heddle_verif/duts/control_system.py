@@ -7,9 +7,9 @@ from heddle.control.axi_lite import AxiLite, axi_lite_members
 from heddle.control.control_registers import ControlRegisters
 from heddle.control.performance_counters import PerformanceCounters
 from heddle.control.run_control import RunControl
-from heddle.front_end.instruction_fetch import program_write_layout
 from heddle.interfaces.control import EventPort, ProgramPort, ReasonPort, RunPort, UniformStream
 from heddle.interfaces.layouts import ErrorStream
+from heddle.interfaces.program import program_write_layout
 from heddle.isa.counter_table import COUNTERS
 
 __all__ = ["ControlSystem"]

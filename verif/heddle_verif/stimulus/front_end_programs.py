@@ -10,11 +10,11 @@ from heddle.constants import (
     UNIFORM_PREDICATES,
     UNIFORM_REGISTERS,
 )
+from heddle.interfaces.reductions import reducible_formats
 from heddle.isa.compiled_offsets import GATHERED_BYTES
 from heddle.isa.encoding import ACCESS_BYTES, UNIFORM_FUNCTIONS, Access, AluFunction, CompareFunction, Swizzle
 from heddle.isa.tensor_descriptor import FLOAT_FORMATS
 from heddle.isa.tensor_rules import REDUCTION_FORMATS
-from heddle.l2.reduction_formats import reducible_formats
 
 from .swizzles import random_mode
 from .text import Text

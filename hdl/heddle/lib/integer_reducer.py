@@ -1,14 +1,36 @@
 """Integer reduction of a 64-bit word."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import data
 from amaranth.lib.wiring import Component, In, Out
 
-from .reduction_layouts import WORD_BITS, integer_control_layout
+from ..isa.encoding import Reduction
+from ..isa.tensor_descriptor import FORMAT_BYTES, TensorFormat
+from .onehot import is_one_of
 
-__all__ = ["INTEGER_LATENCY", "IntegerReducer"]
+__all__ = ["INTEGER_LATENCY", "WORD_BITS", "IntegerReducer", "integer_control_layout", "integer_controls"]
 
 INTEGER_LATENCY = 2
+WORD_BITS = 64          # width of the widest element
 HALF = WORD_BITS // 2
+
+# Control word, decoded once for all words of a beat.
+integer_control_layout = data.StructLayout({
+    "wide": 1,          # elements of 64 bits, else of 32
+    "signed": 1,        # signed comparison, else unsigned
+    "add": 1, "min": 1, "max": 1, "inc": 1, "dec": 1,       # operation, one-hot or none
+    "bit_and": 1, "bit_or": 1, "bit_xor": 1,
+})
+
+
+def integer_controls(reduction, format):
+    """Control word of a reduction of integers: each field of ``integer_control_layout`` as an expression of its operands."""
+    return {
+        "wide": is_one_of(format, [kind for kind, size in FORMAT_BYTES.items() if 8 * size == WORD_BITS]),
+        "signed": is_one_of(format, [TensorFormat.S32, TensorFormat.S64]),
+        **{name: reduction == Reduction[name.removeprefix("bit_").upper()]
+           for name, _ in integer_control_layout if name not in ("wide", "signed")},
+    }
 
 
 class IntegerReducer(Component):

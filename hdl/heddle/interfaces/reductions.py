@@ -1,12 +1,13 @@
 """Reductions and element formats that the L2 supports."""
 
-from amaranth.hdl import Cat, Signal, Value
+from amaranth.hdl import Signal
 
 from ..isa.encoding import Reduction
 from ..isa.tensor_descriptor import FLOAT_FORMATS, TensorFormat
 from ..isa.tensor_rules import REDUCTION_FORMATS
+from ..lib.onehot import is_one_of
 
-__all__ = ["is_one_of", "lacks_reduction", "reducible_formats", "reduction_members", "undefined_reduction"]
+__all__ = ["lacks_reduction", "reducible_formats", "reduction_members", "undefined_reduction"]
 
 
 def reduction_members(cfg):
@@ -17,14 +18,6 @@ def reduction_members(cfg):
 def reducible_formats(cfg):
     """Element formats that the L2 reduces: none without ``cfg.reductions``, integers only without ``cfg.reduction_floats``."""
     return [format for format in TensorFormat if cfg.reductions and (cfg.reduction_floats or format not in FLOAT_FORMATS)]
-
-
-def is_one_of(value, members):
-    """Whether ``value`` is one of ``members`` of an enumeration; combinational, 1 bit.
-
-    The numbers are sorted, so a Python set of members gives the same hardware in every process.
-    """
-    return Cat(Value.cast(value) == number for number in sorted(member.value for member in members)).any()
 
 
 def undefined_reduction(m, reduction, format):
