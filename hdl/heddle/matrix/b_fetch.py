@@ -112,41 +112,41 @@ class BFetch(Component):
         m.submodules.sequencer = sequencer = LoopSequencer(self.cfg)
         m.submodules.groups = groups = MergeSplit(self.cfg)
         m.submodules.address = address = AddressGenerator(self.cfg)
-        m.submodules.schedule = schedule = BankScheduler(self.cfg)
-        m.submodules.ask = ask = BankRequest(self.cfg)
+        m.submodules.scheduler = scheduler = BankScheduler(self.cfg)
+        m.submodules.bank_request = bank_request = BankRequest(self.cfg)
         m.submodules.requests = requests = Queue(word_request_layout(self.cfg), REQUESTS_AHEAD)
         m.submodules.words = words = WordSelect(self.cfg)
         connect(m, sequencer.o, groups.i)
         connect(m, groups.o, address.i)
-        connect(m, schedule.o, ask.i)
-        connect(m, ask.o, requests.i)
+        connect(m, scheduler.o, bank_request.i)
+        connect(m, bank_request.o, requests.i)
         connect(m, requests.o, words.i)
-        connect(m, ask.request, flipped(self.bank.request))
+        connect(m, bank_request.request, flipped(self.bank.request))
         connect(m, flipped(self.bank.answer), words.answer)
         connect_members(m, flipped(self), sequencer, ("i", "stop", "offset_read"))
         connect_members(m, groups, sequencer, ("offset_wait",))
         connect_members(m, flipped(self), groups, ("offset_load",))
         connect_members(m, flipped(self), address, ("offset", "o_error"))
-        connect_members(m, flipped(self), ask, ("pause", "hold"))
+        connect_members(m, flipped(self), bank_request, ("pause", "hold"))
         connect_members(m, flipped(self), words, ("step", "word", "take", "arrival"))
         if self.cfg.compiled_offsets:
             self._offsets(m, sequencer, groups, address, words)
         asked = Signal()        # words or steps are in flight behind the address generator
         of_pieces = Const(0)    # steps with transposed B wait or are in flight
         m.d.comb += [
-            asked.eq(schedule.pending | schedule.o.payload.step.step | schedule.o.payload.bank.any() | words.pending),
-            self.conflict.eq(~self.bank.request.ready + schedule.again),
+            asked.eq(scheduler.pending | scheduler.o.payload.step.step | scheduler.o.payload.bank.any() | words.pending),
+            self.conflict.eq(~self.bank.request.ready + scheduler.again),
         ]
         if self.cfg.transpose:
             m.submodules.pieces = pieces = TransposeFetch(self.cfg)
             connect(m, address.o, pieces.i)
-            connect(m, pieces.o, schedule.i)
+            connect(m, pieces.o, scheduler.i)
             connect(m, pieces.o_pick, words.i_pick)
             connect_members(m, pieces, words, ("picking", "switched"))
-            m.d.comb += pieces.idle.eq(~(asked | schedule.o.payload.step.last | words.ending))
+            m.d.comb += pieces.idle.eq(~(asked | scheduler.o.payload.step.last | words.ending))
             of_pieces = pieces.pending | words.picking
         else:
-            connect(m, address.o, schedule.i)
+            connect(m, address.o, scheduler.i)
         m.d.comb += self.pending.eq(sequencer.pending | sequencer.o.valid | address.pending | asked | of_pieces)
         return m
 

@@ -22,7 +22,7 @@ from .lsu import Lsu
 from .micro_op_issue import MicroOpIssue
 from .offset_fetch import gathered_words, offset_layout
 from .operand_fetch import ExecutingPort, OperandEntryPort, OperandQueuePort, fetched_layout
-from .operand_sequencer import walk_kind_layout
+from .operand_sequencer import operand_kind_layout
 from .predicates import Predicates
 from .result_bus import ResultBus
 from .result_hazards import ResultHazards
@@ -158,7 +158,7 @@ class Execute(Component):
         incoming = self.i.payload
         self._valid, self._leaving, self._taken = Signal(name="valid"), Signal(name="leaving"), Signal(name="taken")
         self._operation = operation = Signal(thread_operation_layout(self.cfg), name="operation", reset_less=True)
-        self._kind = Signal(walk_kind_layout(self.cfg), name="kind", reset_less=True)
+        self._kind = Signal(operand_kind_layout(self.cfg), name="kind", reset_less=True)
         self._is = {kind: Signal(name=f"is_{kind.name.lower()}", reset_less=True) for kind in ThreadKind}
         self._discarded = Signal(name="discarded", reset_less=True)
         self._half = Signal(name="half")        # of the result buffers; consecutive operations have different ones, which number them

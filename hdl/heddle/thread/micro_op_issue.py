@@ -9,7 +9,7 @@ from ..parameters.thread import ThreadParameters
 from .micro_ops import MicroOps, micro_op_layout
 from .offset_fetch import offset_layout
 from .operand_fetch import OperandEntryPort
-from .operand_sequencer import walk_kind_layout
+from .operand_sequencer import operand_kind_layout
 
 __all__ = ["MicroOpIssue", "StepLoadPort"]
 
@@ -45,8 +45,8 @@ class MicroOpIssue(Component):
         ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
     *Ports*:
-    kind : In(walk_kind_layout(cfg))
-        ``walk_kind`` of the operation; constant while not ``done``.
+    kind : In(operand_kind_layout(cfg))
+        ``operand_kind`` of the operation; constant while not ``done``.
     start : In(1)
         The operation enters the SIMD lanes in the next cycle.
     none : In(1)
@@ -82,7 +82,7 @@ class MicroOpIssue(Component):
     def __init__(self, cfg):
         self.cfg = cfg = ThreadParameters.of(cfg)
         super().__init__({
-            "kind": In(walk_kind_layout(cfg)), "start": In(1), "none": In(1), "may": In(1), "skip": In(1), "cancel": In(1),
+            "kind": In(operand_kind_layout(cfg)), "start": In(1), "none": In(1), "may": In(1), "skip": In(1), "cancel": In(1),
             "active": In(cfg.threads),
             "entries": In(OperandEntryPort()),
             **({"offset": In(stream.Signature(offset_layout))} if cfg.gather_offsets else {}),

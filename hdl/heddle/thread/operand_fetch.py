@@ -10,7 +10,7 @@ from ..interfaces.layouts import ThreadKind, thread_operation_layout
 from ..lib.members import connect_members
 from ..lib.stream import Queue, link
 from ..parameters.thread import ThreadParameters
-from .operand_sequencer import OperandSequencer, walk_kind, walk_kind_layout
+from .operand_sequencer import OperandSequencer, operand_kind, operand_kind_layout
 
 __all__ = ["OPERAND_QUEUE", "WORDS", "ExecutingPort", "OperandCollector", "OperandEntryPort", "OperandFetch", "OperandQueuePort",
            "PendingWritePort", "RegisterReadPort", "fetched_layout"]
@@ -20,8 +20,8 @@ WORDS = 4               # 32-bit words of a result
 
 
 def fetched_layout(cfg):
-    """Operation that operand fetch hands to execution, and ``walk_kind`` of it."""
-    return data.StructLayout({"operation": thread_operation_layout(cfg), "kind": walk_kind_layout(cfg)})
+    """Operation that operand fetch hands to execution, and ``operand_kind`` of it."""
+    return data.StructLayout({"operation": thread_operation_layout(cfg), "kind": operand_kind_layout(cfg)})
 
 
 def PendingWritePort():
@@ -94,15 +94,15 @@ def ExecutingPort(cfg):
     """Operation in execution, seen from the execution stage.
 
     *Ports*:
-    operation, kind : Out(thread_operation_layout(cfg)), Out(walk_kind_layout(cfg))
-        The operation and ``walk_kind`` of it.
+    operation, kind : Out(thread_operation_layout(cfg)), Out(operand_kind_layout(cfg))
+        The operation and ``operand_kind`` of it.
     words : Out(WORDS)
         Which of the four registers around ``operation.dst`` it writes; none without an operation.
     failing : Out(1)
         The operation ends early, because an address has an error.
     """
     return Signature({
-        "operation": Out(thread_operation_layout(cfg)), "kind": Out(walk_kind_layout(cfg)), "words": Out(WORDS), "failing": Out(1),
+        "operation": Out(thread_operation_layout(cfg)), "kind": Out(operand_kind_layout(cfg)), "words": Out(WORDS), "failing": Out(1),
     })
 
 
@@ -173,7 +173,7 @@ class OperandFetch(Component):
         else:
             m.d.comb += [
                 self.o.valid.eq(queue.o.valid), queue.o.ready.eq(self.o.ready), self.o.payload.operation.eq(queue.o.payload),
-                *(self.o.payload.kind[name].eq(value) for name, value in walk_kind(self.cfg, queue.o.payload).items()),
+                *(self.o.payload.kind[name].eq(value) for name, value in operand_kind(self.cfg, queue.o.payload).items()),
                 reader.operation.eq(self.executing.operation), reader.kind.eq(self.executing.kind),
                 reader.start.eq(self.o.valid & self.o.ready),
                 reader.none.eq(self.stop | (queue.o.payload.kind == ThreadKind.LANE_MASK)), reader.cancel.eq(self.executing.failing),
@@ -200,7 +200,7 @@ class OperandFetch(Component):
             m.d.sync += waits.eq(0)
         with m.If(reader.start):
             m.d.sync += [waits.eq(1), ahead.operation.eq(queue.o.payload)]
-            m.d.sync += [ahead.kind[name].eq(value) for name, value in walk_kind(self.cfg, queue.o.payload).items()]
+            m.d.sync += [ahead.kind[name].eq(value) for name, value in operand_kind(self.cfg, queue.o.payload).items()]
 
 
 def earlier_writes(cfg):
@@ -230,8 +230,8 @@ class OperandCollector(Component):
     cfg : ThreadParameters
 
     *Ports*:
-    operation, kind : In(thread_operation_layout(cfg)), In(walk_kind_layout(cfg))
-        The operation whose registers are read, and ``walk_kind`` of it; constant while reads remain.
+    operation, kind : In(thread_operation_layout(cfg)), In(operand_kind_layout(cfg))
+        The operation whose registers are read, and ``operand_kind`` of it; constant while reads remain.
     start : In(1)
         Reads of ``operation`` begin in the next cycle. Without ``thread_overlap`` this empties the queue; no read may be in flight.
     none : In(1)
@@ -268,7 +268,7 @@ class OperandCollector(Component):
         self.cfg = cfg = ThreadParameters.of(cfg)
         super().__init__({
             "operation": In(thread_operation_layout(cfg)),
-            "kind": In(walk_kind_layout(cfg)),
+            "kind": In(operand_kind_layout(cfg)),
             "start": In(1),
             "none": In(1),
             "cancel": In(1),
@@ -279,7 +279,7 @@ class OperandCollector(Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.walk = walk = OperandSequencer(self.cfg)
+        m.submodules.sequencer = sequencer = OperandSequencer(self.cfg)
         port, queue, entries = self.registers, self.queue, self.entries
         bits = exact_log2(OPERAND_QUEUE)
         asked, written, taken = (Signal(bits + 1, name=name) for name in ("asked", "written", "taken"))
@@ -288,22 +288,23 @@ class OperandCollector(Component):
         under_way = [Signal(read_layout, name=f"under_way_{cycle}") for cycle in range(self.cfg.register_read_latency)]
         arriving, grants = under_way[-1], Signal()
         m.d.comb += [
-            walk.operation.eq(self.operation), walk.kind.eq(self.kind), walk.start.eq(self.start), walk.none.eq(self.none),
-            walk.cancel.eq(0 if overlap else self.cancel),
-            full.eq((asked[:bits] == taken[:bits]) & (asked[bits] != taken[bits])), hazard.eq(self._hazard(walk)),
-            port.read.eq(~walk.done & walk.needed & ~full & ~hazard),
-            port.read_number.eq(walk.read.number), port.read_group.eq(walk.read.group),
+            sequencer.operation.eq(self.operation), sequencer.kind.eq(self.kind), sequencer.start.eq(self.start),
+            sequencer.none.eq(self.none), sequencer.cancel.eq(0 if overlap else self.cancel),
+            full.eq((asked[:bits] == taken[:bits]) & (asked[bits] != taken[bits])), hazard.eq(self._hazard(sequencer)),
+            port.read.eq(~sequencer.done & sequencer.needed & ~full & ~hazard),
+            port.read_number.eq(sequencer.read.number), port.read_group.eq(sequencer.read.group),
             grants.eq(port.read & port.read_grant),
-            granted.first.eq(grants & ~walk.read.second), granted.second.eq(grants & walk.read.second),
-            granted.final.eq(grants & walk.read.final),
-            walk.advance.eq(~walk.done & (~walk.needed | grants)), self.over.eq(walk.done | (walk.advance & walk.last)),
+            granted.first.eq(grants & ~sequencer.read.second), granted.second.eq(grants & sequencer.read.second),
+            granted.final.eq(grants & sequencer.read.final),
+            sequencer.advance.eq(~sequencer.done & (~sequencer.needed | grants)),
+            self.over.eq(sequencer.done | (sequencer.advance & sequencer.last)),
             self.event_stalls.eq(port.read & ~port.read_grant),
             queue.first.eq(arriving.first), queue.second.eq(arriving.second),
             queue.write_place.eq(written), queue.read_place.eq(taken),
             entries.arriving.eq(Cat(read.as_value().any() for read in under_way).any()), entries.available.eq(written != taken),
         ]
         if self.cfg.register_pairs:
-            m.d.comb += port.read_pair.eq(port.read & walk.read.second & self.kind.pairs)
+            m.d.comb += port.read_pair.eq(port.read & sequencer.read.second & self.kind.pairs)
         m.d.sync += [later.eq(earlier) for earlier, later in zip((granted, *under_way[:-1]), under_way, strict=True)]
         m.d.sync += [asked.eq(asked + granted.final), written.eq(written + arriving.final), taken.eq(taken + entries.take)]
         if not overlap:
@@ -311,12 +312,12 @@ class OperandCollector(Component):
                 m.d.sync += [asked.eq(0), written.eq(0), taken.eq(0)]
         return m
 
-    def _hazard(self, walk):
+    def _hazard(self, sequencer):
         """The register that is present, or one of its pair, is still to be written, or cannot be read in this cycle."""
-        hazards, pair = [], walk.read.second & self.kind.pairs
+        hazards, pair = [], sequencer.read.second & self.kind.pairs
         for pending in self.pending_writes:
             words = pending.words | Mux(pair, pending.words >> 1, 0)        # a pair begins at an even register
-            hazards.append(words.bit_select(walk.read.number[:2], 1) & (pending.register[2:] == walk.read.number[2:]))
+            hazards.append(words.bit_select(sequencer.read.number[:2], 1) & (pending.register[2:] == sequencer.read.number[2:]))
         if self.cfg.thread_overlap:
             hazards[-1] = hazards[-1] & self.ahead
-        return Cat(hazards).any() | (self.factor_write & (walk.read.number >= FIRST_FACTOR_REGISTER))
+        return Cat(hazards).any() | (self.factor_write & (sequencer.read.number >= FIRST_FACTOR_REGISTER))

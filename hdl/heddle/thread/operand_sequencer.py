@@ -10,10 +10,10 @@ from ..isa.encoding import Access, AluFunction, OutputUse, Space
 from ..parameters.thread import ThreadParameters
 from .micro_ops import MicroOps, word_bits
 
-__all__ = ["OperandSequencer", "operand_read_layout", "walk_kind", "walk_kind_layout"]
+__all__ = ["OperandSequencer", "operand_kind", "operand_kind_layout", "operand_read_layout"]
 
 
-def walk_kind_layout(cfg):
+def operand_kind_layout(cfg):
     """Operands of an operation.
 
     ``store``, ``accesses``: a store; a load or store. ``first``, ``second``: a and the other register are read in every micro-operation.
@@ -26,8 +26,8 @@ def walk_kind_layout(cfg):
         **({"gathers": 1} if cfg.gather_offsets else {})})
 
 
-def walk_kind(cfg, operation):
-    """Values of the fields of ``walk_kind_layout`` for an operation, by name; registered beside the operation by its owner."""
+def operand_kind(cfg, operation):
+    """Values of the fields of ``operand_kind_layout`` for an operation, by name; registered beside the operation by its owner."""
     access = operation.access
     computes = (operation.kind == ThreadKind.ALU) | (operation.kind == ThreadKind.COMPARE)
     moves = (operation.kind == ThreadKind.ALU) & (operation.function == AluFunction.MOV)
@@ -69,8 +69,8 @@ class OperandSequencer(Component):
     *Ports*:
     operation : In(thread_operation_layout(cfg))
         The operation; constant while not ``done``.
-    kind : In(walk_kind_layout(cfg))
-        ``walk_kind`` of it; constant while not ``done``.
+    kind : In(operand_kind_layout(cfg))
+        ``operand_kind`` of it; constant while not ``done``.
     start : In(1)
         The first register is present in the next cycle.
     none : In(1)
@@ -99,7 +99,7 @@ class OperandSequencer(Component):
         self.cfg = cfg = ThreadParameters.of(cfg)
         super().__init__({
             "operation": In(thread_operation_layout(cfg)),
-            "kind": In(walk_kind_layout(cfg)),
+            "kind": In(operand_kind_layout(cfg)),
             "start": In(1),
             "none": In(1),
             "advance": In(1),
