@@ -261,7 +261,7 @@ class PEArray(Component):
         cfg, spread = self.cfg, []
         words = list(self.engine.word)
         if cfg.sparse:
-            words[:2] = [word | own for word, own in zip(words, self.sparse_reads.elements[group], strict=False)]
+            words[:2] = [word | own for word, own in zip(words[:2], self.sparse_reads.elements[group], strict=True)]
         for index in range(cfg.dot):
             element = Signal(signed(cfg.element_bits), name=f"engine_element_{group}_{index}")
             m.d.comb += element.eq(Array(words[index >> shift] for shift in range(3))[cat])

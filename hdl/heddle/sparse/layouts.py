@@ -125,8 +125,8 @@ vector_layout = data.StructLayout({"fault": 1, "odd": 1, "elements": data.ArrayL
 
 
 # Row of A of a sampled product: its first word of 16 bytes, and how many rows of 4 * threads bytes, as panels have them, it is long.
-# ``by_columns``: it has byte ``column`` of this word and of each that follows.
-left_row_layout = data.StructLayout({"word": WORD_BITS, "rows": 6, "by_columns": 1, "column": COLUMN_BITS})
+# ``by_columns``: it has byte ``column`` of this word and of each that follows. ``begins``: no row of its job was before it.
+left_row_layout = data.StructLayout({"word": WORD_BITS, "rows": 6, "by_columns": 1, "column": COLUMN_BITS, "begins": 1})
 
 # Step of a sampled product, or with ``empty`` the end of a job whose last row has no element.
 sample_layout = data.StructLayout({
@@ -172,14 +172,16 @@ def PanelPort():
     by_columns : Out(1)
         With ``begin``: of each word only byte ``column`` is loaded.
     column : Out(COLUMN_BITS)
-        With ``begin``: number of the byte.
+        With ``begin``: number of the byte, even with
+    two : Out(1)
+        with which the next byte is loaded too, to operand rows 4 words behind; at most 4 words each.
     free : In(1)
         A load may begin.
     done : In(1)
         The last word is written in this cycle.
     """
     return Signature({"begin": Out(1), "word": Out(WORD_BITS), "row": Out(16), "rows": Out(16), "target": Out(PanelTarget),
-                      "strips": Out(2), "sub_warps": Out(1), "by_columns": Out(1), "column": Out(COLUMN_BITS), "free": In(1),
+                      "strips": Out(2), "sub_warps": Out(1), "by_columns": Out(1), "column": Out(COLUMN_BITS), "two": Out(1), "free": In(1),
                       "done": In(1)})
 
 

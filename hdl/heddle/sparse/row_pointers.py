@@ -226,7 +226,7 @@ class RowPointers(Component):
         m.d.comb += [
             size.eq(Mux(job.left_by_columns, job.words << row_words + COLUMN_BITS, job.words << row_words)), after.eq(word + size),
             lost.eq((job.kind == SparseKind.SAMPLES) & (after > end)), left.word.eq(word), left.rows.eq(job.words << exact_log2(parts)),
-            left.by_columns.eq(job.left_by_columns), left.column.eq(column),
+            left.by_columns.eq(job.left_by_columns), left.column.eq(column), left.begins.eq(self.o_extent.payload.begins),
         ]
         with m.If(opened & self.o.valid & self.o.ready):
             m.d.sync += column.eq(column + 1)

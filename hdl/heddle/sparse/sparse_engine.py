@@ -149,7 +149,8 @@ class SparseEngine(Component):
         """Sampled products: rows of A, steps and sums."""
         steps, left, samples, port = units.steps, units.left, units.samples, self.samples
         m.d.comb += [
-            steps.left.eq(left.present), steps.half.eq(left.half), left.release.eq(steps.release), steps.released.eq(units.writer.released),
+            steps.left.eq(left.present), steps.half.eq(left.half), steps.odd.eq(left.odd),
+            left.release.eq(steps.release), steps.released.eq(units.writer.released),
             steps.rows_busy.eq(units.drain.busy | units.scaler.busy), steps.samples_busy.eq(samples.busy),
             samples.total.eq(port.total), samples.flush.eq(ends),
             *(getattr(port, name).eq(getattr(steps.samples, name)) for name in ("active", "word", "unsigned", "unsigned_operand")),

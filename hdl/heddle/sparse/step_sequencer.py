@@ -37,7 +37,7 @@ CAT_FOUR = 2        # log2 of the sums of a PE
 chosen_layout = data.StructLayout({
     "count": 4, "first": 1, "last": 1, "halves": 1, "sums": SUMS_BITS, "fault": 2,
     "elements": data.ArrayLayout(element_layout, ELEMENTS_OF_WORD),
-    "step": 3, "final": 1, "sum": BLOCK_BITS + 2, "half": 1, "weights": OPERAND_BITS, "item": item_layout,
+    "step": 3, "final": 1, "sum": BLOCK_BITS + 2, "half": 1, "odd": 1, "weights": OPERAND_BITS, "item": item_layout,
 })
 
 
@@ -81,7 +81,9 @@ class StepSequencer(Component):
     left : In(1)
         The row of A of the oldest row of a mask is in the PEs,
     half : In(1)
-        in this half of the operand rows.
+        in this half of the operand rows,
+    odd : In(1)
+        in the upper 4 words of it.
     release : Out(1)
         Its last step is chosen.
     released : In(3)
@@ -113,7 +115,7 @@ class StepSequencer(Component):
             "pe": Out(EngineStepPort(cfg)), "reads": Out(SparseReadPort(cfg)), "panel": Out(PanelPort()),
             "o_row": Out(stream.Signature(drain_entry_layout(cfg), always_ready=True)), "drained": In(1), "o_error": Out(ErrorStream()),
             "halves": Out(1), "samples": Out(SamplePort(cfg)), "o_sample": Out(stream.Signature(sample_layout, always_ready=True)),
-            "left": In(1), "half": In(1), "release": Out(1), "released": In(3), "rows_busy": In(1), "samples_busy": In(1),
+            "left": In(1), "half": In(1), "odd": In(1), "release": Out(1), "released": In(3), "rows_busy": In(1), "samples_busy": In(1),
         })
 
     def elaborate(self, platform):
@@ -157,7 +159,8 @@ class StepSequencer(Component):
             chosen.halves.eq((count == 1) & (pairs > 1) & ~item.samples),
             chosen.fault.eq(window.fault), chosen.item.eq(item),
             *(kept.eq(value) for kept, value in zip(chosen.elements, window.o, strict=True)),
-            inside.eq(inside + (fires & first & ~item.samples) - self.drained), chosen.half.eq(self.half), chosen.weights.eq(weights),
+            inside.eq(inside + (fires & first & ~item.samples) - self.drained), chosen.half.eq(self.half), chosen.odd.eq(self.odd),
+            chosen.weights.eq(weights),
         ]
         with m.If(fires):
             m.d.sync += [
@@ -296,7 +299,7 @@ class StepSequencer(Component):
         taken = Mux(item.samples, (1 << self.cfg.numbers_per_word) - 1, Mux(item.depthwise, present[:self.cfg.sparse_pairs], 0))
         m.d.sync += [
             samples.active.eq(Mux(fires, taken, 0)),        # without a step the multipliers belong to other units
-            samples.word.eq(Mux(item.depthwise, chosen.weights, Cat(chosen.step, chosen.half))),
+            samples.word.eq(Mux(item.depthwise, chosen.weights, Cat(chosen.step[:2], chosen.step[2] | chosen.odd, chosen.half))),
             samples.unsigned.eq(item.unsigned_panel), samples.unsigned_operand.eq(item.unsigned_left),
             self.o_sample.valid.eq(fires & item.samples & ((chosen.count != 0) | item.ends)),
             entry.empty.eq(chosen.count == 0), entry.begins.eq(chosen.step == 0), entry.final.eq(chosen.final & (chosen.count != 0)),

@@ -73,6 +73,7 @@ class PanelKernel(Kernel):
     sums_at: list[int]
     chunks_at: list[int]
     keeps_panels = False            # the loads of panels have programs of their own, and sums stay in shared memory
+    first_block_alone = False       # blocks behind the first one are copied when the panel is loaded: they would delay a large first one
 
     def __init__(self, cfg: Config, problem: Any) -> None:
         super().__init__(cfg, problem)

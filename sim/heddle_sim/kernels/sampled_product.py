@@ -36,6 +36,7 @@ _LEAST_COLUMNS = 8      # of a chunk
 _BLOCK_CYCLES = 14      # between two blocks
 _LOAD_CYCLES = 6        # of a row of A beside its words
 _STRIP_LOAD = 4         # loads of a row by columns, eight bytes a cycle, for each of 32 bytes a cycle
+_PAIR_WORDS = 4         # of rows by columns that are loaded two at a time, at most
 _B, _C, _A = 1, 2, 3    # uniform registers of the arguments
 _SUMS_OF_WORD = BANK_BYTES // SUM_BYTES
 
@@ -97,6 +98,7 @@ class SampledProductKernel(PanelKernel):
     def __init__(self, cfg: Config, problem: SampledProductProblem) -> None:
         super().__init__(cfg, problem)
         self.word_bytes = cfg.threads * cfg.dot     # of a factor word of all PEs
+        self.first_block_alone = problem.by_columns
         self.words = -(-problem.inner // self.word_bytes)
         most = min(OPERAND_WORDS, cfg.factor_words)
         if self.words > most and not cfg.reductions:
@@ -225,6 +227,8 @@ class SampledProductKernel(PanelKernel):
         """See ``PanelKernel``."""
         groups, parts = self.cfg.thread_groups, self.cfg.numbers_per_word
         load = panel.words * parts * groups * (_STRIP_LOAD if self.problem.by_columns else 1) + _LOAD_CYCLES
+        if self.problem.by_columns and panel.words <= _PAIR_WORDS:
+            load //= 2
         cycles = np.maximum(panel.a.lengths * panel.words, load)
         costs = [int(cycles[first:first + rows].sum()) + _BLOCK_CYCLES for first, rows in panel.blocks]
         return list(panel.blocks), costs

@@ -93,7 +93,8 @@ def core_lines(kernel: PanelKernel, panel: Any, plan: CorePlan) -> list[str]:
         schedule.loads.append(Load(kernel.chunk_copy(panel, chunk, number % len(places)), number - len(places)))
     for number, (block, size) in enumerate(zip(blocks, sizes)):
         slot = number % len(packages)
-        after = len(chunks) + number - len(packages) if number >= len(packages) else -1
+        early = len(chunks) - 1 if number and kernel.first_block_alone else -1
+        after = len(chunks) + number - len(packages) if number >= len(packages) else early
         schedule.loads.append(Load(kernel.block_copy(panel, block, slot, offset, size), after))
         offset += size
     schedule.load_ahead()
