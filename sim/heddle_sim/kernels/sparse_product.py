@@ -37,20 +37,21 @@ from .parts.sparse_schedule import (
 from .parts.tiling import round_up
 from .problem import Problem
 
-__all__ = ["Panel", "SparseOperands", "SparseProductKernel", "SparseProductProblem"]
+__all__ = ["BLOCK_CYCLES", "Panel", "SparseOperands", "SparseProductKernel", "SparseProductProblem"]
 
 _LEAST_ROWS, _LAST_ROWS = 8, 4      # of a block: its instructions take about 30 cycles; of the first and the last
 _BLOCKS = 48            # of a core: each has instructions of its own
 _CHUNKS = 4             # of a panel
 _CHUNK_BYTES = 4096     # of B
-_BLOCK_CYCLES = 14      # between two blocks
+BLOCK_CYCLES = 14      # between two blocks
 _RESULT_BYTES = 4
 _B, _C = 1, 2           # uniform registers of the arguments
 
 
 @dataclass(frozen=True)
 class SparseOperands:
-    """Addresses in global memory: ``packages`` of ``SparseProductKernel.packages``, B and C row-major, rows at multiples of 16 bytes."""
+    """Addresses in global memory: ``packages`` of ``SparseProductKernel.arranged_packages``, B and C row-major, rows at multiples of 16
+    bytes."""
 
     packages: int = 0
     b: int = 0
@@ -61,7 +62,8 @@ class SparseOperands:
 class SparseProductProblem(Problem):
     """C (M x N, int32) = A (M x K, ``Compressed``) x B (K x N, int8 or uint8). Values of A are int8, uint8 or int16.
 
-    ``order`` and ``dynamic``: how blocks of rows are dealt to cores (``hand_out``). ``resident``: B is in the factor registers before the
+    ``order``: in which blocks of rows are handed out to the cores. ``dynamic``: cores take them from the tile scheduler; else, and with
+    ``resident``, they are dealt before the start (``hand_out``). ``resident``: B is in the factor registers before the
     run that counts. Sums stay in shared memory, each block in the place of the fourth one before it. ``tile``: columns of a panel, a
     multiple of 16; all that the lanes hold without it.
     """
@@ -142,11 +144,12 @@ class SparseProductKernel(PanelKernel):
 
     def expected(self, panel: Panel) -> tuple[list[Block], list[int]]:
         """See ``PanelKernel``."""
-        blocks = self._blocks(panel.a)
-        pairs = -(-panel.a.lengths // self.cfg.sparse_pairs)
-        drain = self.row_bytes // ROW_BYTES
-        costs = [int(np.maximum(pairs[first:first + rows], drain).sum()) + _BLOCK_CYCLES for first, rows in blocks]
-        return blocks, costs
+        blocks, of_row = self._blocks(panel.a), self._row_cycles(panel.a)
+        return blocks, [int(of_row[first:first + rows].sum()) + BLOCK_CYCLES for first, rows in blocks]
+
+    def _row_cycles(self, a: Compressed) -> np.ndarray:
+        """Cycles of each row: its steps, or those in which its sums leave."""
+        return np.maximum(-(-a.lengths // self.cfg.sparse_pairs), self.row_bytes // ROW_BYTES)
 
     def _blocks(self, a: Compressed) -> list[Block]:
         """Blocks of rows whose packages and sums have room: small ones, the smallest first and last, as their sums are stored while others
@@ -237,5 +240,13 @@ class SparseProductKernel(PanelKernel):
                 0: packages, 1: operands.b + panel.first_column,
                 2: operands.c + panel.first_column * _RESULT_BYTES}, elements * panel.columns,
                 counted=not (self.problem.resident and part.chunks)))
-            packages += JOB_BYTES * len(part.chunks) + sum(map(sum, self._sizes(part)))
+            packages += self.part_bytes(part)
         return launches
+
+    def part_bytes(self, part: Part) -> int:
+        """Bytes of ``packages`` of a part."""
+        return JOB_BYTES * len(part.chunks) + sum(map(sum, self._sizes(part)))
+
+    def arranged_packages(self, c: int) -> np.ndarray:
+        """``packages`` for a result at address ``c``."""
+        return self.packages
