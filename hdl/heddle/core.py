@@ -8,6 +8,7 @@ from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from .front_end.unit import FrontEnd
 from .interfaces.control import EventPort, ProgramPort, ReasonPort, RunPort, UniformStream
+from .interfaces.front_end import TilePort
 from .interfaces.layouts import ErrorStream, GlobalPort
 from .interfaces.program import program_write_layout
 from .isa.counter_table import COUNTERS
@@ -77,6 +78,8 @@ class Core(Component):
         Start, stop and end of a run.
     wait_timeout : In(32)
         Limit of a wait instruction in cycles, 0 for none. Only with ``cfg.wait_timeout``.
+    tiles : Out(TilePort())
+        Numbers of tiles. Only with several cores.
     o_multicast : Out(stream.Signature(multicast_beat_layout(cfg)))
         Beats of multicast loads for other cores. Only with ``cfg.multicast``.
     i_multicast : In(stream.Signature(multicast_beat_layout(cfg)))
@@ -117,6 +120,7 @@ class Core(Component):
             "i_program": In(stream.Signature(program_write_layout(cfg), always_ready=True)),
             "i_uniform": In(UniformStream()), "program": In(ProgramPort(cfg)), "run": In(RunPort()),
             **({"wait_timeout": In(32)} if cfg.wait_timeout else {}),
+            **({"tiles": Out(TilePort())} if cfg.tile_scheduler else {}),
             **({"o_multicast": Out(stream.Signature(multicast_beat_layout(cfg))),
                 "i_multicast": In(stream.Signature(multicast_beat_layout(cfg))), "multicast_pending": In(1),
                 "settled": Out(1), "peers_settled": In(1)} if cfg.multicast else {}),
@@ -271,7 +275,8 @@ class Core(Component):
             taken = (front.o_copy.valid & front.o_copy.ready) | (front.o_tensor.valid & front.o_tensor.ready if self.cfg.tensors else 0)
             before, copying = copying | taken, Signal(name="copying")
             m.d.sync += copying.eq(before)
-        connect_members(m, flipped(self), front, ("core", "program", "i_uniform", *["wait_timeout"] * self.cfg.wait_timeout))
+        connect_members(m, flipped(self), front, ("core", "program", "i_uniform", *["wait_timeout"] * self.cfg.wait_timeout,
+                                                *["tiles"] * self.cfg.tile_scheduler))
         connect(m, thread.masks, front.masks)
         if self.cfg.multicast:
             connect(m, copy.o_multicast, flipped(self.o_multicast))

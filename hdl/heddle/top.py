@@ -9,6 +9,7 @@ from .control.axi_lite import AxiLite, axi_lite_members
 from .control.control_registers import ControlRegisters
 from .control.performance_counters import PerformanceCounters
 from .control.run_control import RunControl
+from .control.tile_scheduler import TileScheduler
 from .core import CORE_EVENTS, Core, error_sources
 from .interfaces.control import REASONS
 from .isa.counter_table import LEVEL2_EVENTS, absent_counters
@@ -94,6 +95,11 @@ class Top(Component):
         self._count(m, counters, run, units)
         if cfg.multicast:
             self._multicast(m, cores)
+        if cfg.tile_scheduler:
+            m.submodules.tiles = tiles = TileScheduler(cfg.cores)
+            m.d.comb += tiles.clear.eq(run.start)
+            for core, port in zip(cores, tiles.cores, strict=True):
+                connect(m, core.tiles, port)
         if cfg.l2_kib:
             # The host may change memory between runs: drop all lines at the start and the end of a run.
             m.d.comb += level2.invalidate.eq(run.start | run.status.finished)

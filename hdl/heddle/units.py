@@ -13,6 +13,7 @@ def _units():
     # Imported on demand: the command line starts without loading the hardware.
     from .control.control_registers import ControlRegisters
     from .control.performance_counters import PerformanceCounters
+    from .control.tile_scheduler import TileScheduler
     from .core import Core
     from .datapath.pe import PE
     from .datapath.pe_array import PEArray
@@ -49,6 +50,7 @@ def _units():
         "rnn": lambda cfg: RecurrentEngine(cfg.replace(rnn=True)), "rnn_tail": lambda cfg: Tail(cfg.replace(rnn=True)),
         "sparse_engine": lambda cfg: SparseEngine(cfg.replace(rnn=True, sparse=True, thread_slots=8, shared_writes=8)),
         "axi_master": AxiMaster, "l2": L2, "reduction_unit": ReductionUnit, "multicast": MulticastNetwork,
+        "tile_scheduler": lambda cfg: TileScheduler(cfg.cores),
         "control_registers": ControlRegisters, "performance_counters": lambda cfg: PerformanceCounters(cfg.cores),
         # Of read requests: as many inputs as cores, at least the two of a core.
         "round_robin_arbiter": lambda cfg: RoundRobinArbiter(read_request_layout(cfg, cfg.tag_bits), max(2, cfg.cores)),

@@ -272,6 +272,9 @@ class InstructionChecks(Component):
     def _rule_sparse(self, field):
         return Const(int(self.cfg.sparse))
 
+    def _rule_tiles(self, field):
+        return Const(int(self.cfg.tile_scheduler))
+
     def _rule_tensors(self, field):
         return Const(int(self.cfg.tensors))
 

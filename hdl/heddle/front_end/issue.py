@@ -7,11 +7,13 @@ from amaranth.lib.wiring import Component, In, Out, Signature, connect, flipped
 from ..constants import UNIFORM_PREDICATES
 from ..interfaces.control import EventPort
 from ..interfaces.front_end import (
+    TILE_BITS,
     BarrierPort,
     BarrierQueryPort,
     RecurrentPort,
     SparsePort,
     StoreGroupPort,
+    TilePort,
     UniformWritePort,
     UnitStatusPort,
     WaitPort,
@@ -103,6 +105,8 @@ class Issue(Component):
         With ``rnn``: runs of the recurrent engine.
     sparse : Out(SparsePort())
         With ``sparse``: jobs of the sparse engine. Operations of the thread and the matrix unit wait while one is not done.
+    tiles : Out(TilePort())
+        With several cores: numbers of tiles.
     events : Out(EventPort(("instructions", "queue_stalls", "barrier_stalls")))
         A legal instruction leaves issue; the copy at issue waits for its unit; a ``barrier.wait`` waits.
     waiting : Out(WaitPort())
@@ -187,6 +191,13 @@ class Issue(Component):
             self.barriers.expect.barrier.eq(word.a), self.barriers.expect.bytes.eq(instruction.b_value),
             self.branch.target.eq(word.imm),
         ]
+        if self.cfg.tile_scheduler:
+            of_tile, tile = Signal(), Signal(TILE_BITS, reset_less=True)       # of the register that is written
+            m.d.sync += of_tile.eq(word.opcode == Opcode.TAKE_TILE)
+            with m.If(self.tiles.number.valid):
+                m.d.sync += tile.eq(self.tiles.number.payload)
+            with m.If(of_tile):
+                m.d.comb += uniform.payload.value.eq(tile)
 
     def _control(self, m, word):
         with m.Switch(word.opcode):
@@ -199,6 +210,9 @@ class Issue(Component):
                 m.d.comb += self.written.segment.valid.eq(self._guarded)
             with m.Case(Opcode.UNIFORM_ALU, Opcode.UNIFORM_SPECIAL):
                 m.d.sync += self.written.register.valid.eq(self._guarded)
+            if self.cfg.tile_scheduler:
+                with m.Case(Opcode.TAKE_TILE):
+                    m.d.sync += self.written.register.valid.eq(self._guarded & self._waits.passes)
             with m.Case(Opcode.UNIFORM_COMPARE):
                 with m.If(self._guarded):
                     m.d.sync += self._uniform_predicates.bit_select(word.dst, 1).eq(self._alu.compare_result)
@@ -211,7 +225,7 @@ class Issue(Component):
         connect(m, flipped(self.units), waits.units)
         connect_members(m, waits.barriers, flipped(self.barriers), BarrierQueryPort().members)
         connect_members(m, waits, flipped(self), (
-            *["groups"] * cfg.tensors, *["recurrent"] * cfg.rnn, *["sparse"] * cfg.sparse,
+            *["groups"] * cfg.tensors, *["recurrent"] * cfg.rnn, *["sparse"] * cfg.sparse, *["tiles"] * cfg.tile_scheduler,
             *["wait_timeout"] * cfg.wait_timeout, *["settled", "peers_settled"] * cfg.multicast))
         m.d.comb += [
             waits.instruction.eq(self.i.payload), waits.execute.eq(self._execute), waits.guarded.eq(self._guarded),
@@ -269,6 +283,7 @@ def issue_members(cfg):
     optional |= {"wait_timeout": In(32)} if cfg.wait_timeout else {}
     optional |= {"recurrent": Out(RecurrentPort())} if cfg.rnn else {}
     optional |= {"sparse": Out(SparsePort())} if cfg.sparse else {}
+    optional |= {"tiles": Out(TilePort())} if cfg.tile_scheduler else {}
     optional |= {"settled": Out(1), "peers_settled": In(1)} if cfg.multicast else {}
     return optional | {
         "i": In(stream.Signature(decoded_layout(cfg))), "start": In(1), "stop": In(1),

@@ -37,6 +37,7 @@ class OpcodeClass(NamedTuple):
     tensor: Value           # a copy of a tensor, or such a prefetch
     multicast: Value        # a copy with a mask
     alone: Value            # a tensor copy that reads all its registers at once: of rank 1, to one core
+    takes_tile: Value       # ``take_tile``
     writes_uniform: Value   # writes a uniform register or a segment
 
     @property
@@ -46,7 +47,8 @@ class OpcodeClass(NamedTuple):
 
     def at_once(self, opcode):
         """The instruction, of this ``opcode``, leaves issue in one cycle."""
-        return ~(self.for_thread | self.for_matrix | self._copies() | one_of(opcode, (*WAITS, Opcode.RECURRENT, Opcode.SPARSE)))
+        return ~(self.for_thread | self.for_matrix | self._copies() | self.takes_tile
+                 | one_of(opcode, (*WAITS, Opcode.RECURRENT, Opcode.SPARSE)))
 
     def _copies(self):
         return self.single | self.many | self.tensor
@@ -57,10 +59,12 @@ def opcode_class(cfg, word):
     opcode, fields = word.opcode, word.modifiers.copy
     tensor = one_of(opcode, (Opcode.COPY_TENSOR, *[Opcode.PREFETCH_TENSOR] * cfg.prefetches)) if cfg.tensors else Const(0)
     alone = tensor & (fields.rank_minus_one == 0)
+    takes_tile = one_of(opcode, [Opcode.TAKE_TILE] * cfg.tile_scheduler)
     return OpcodeClass(
         for_thread=one_of(opcode, thread_kinds(cfg)),
         for_matrix=one_of(opcode, (Opcode.MATRIX, *[Opcode.OFFSETS] * (cfg.compiled_offsets > 0))),
         single=one_of(opcode, (Opcode.COPY_BLOCK, *[Opcode.PREFETCH_BLOCK] * cfg.prefetches)),
         many=opcode == Opcode.COPY_ROWS, tensor=tensor,
         multicast=(fields.multicast & one_of(opcode, (Opcode.COPY_BLOCK, Opcode.COPY_TENSOR))) if cfg.multicast else Const(0),
-        alone=alone & ~fields.multicast if cfg.multicast else alone, writes_uniform=one_of(opcode, _UNIFORM_WRITERS))
+        alone=alone & ~fields.multicast if cfg.multicast else alone, takes_tile=takes_tile,
+        writes_uniform=one_of(opcode, _UNIFORM_WRITERS) | takes_tile)

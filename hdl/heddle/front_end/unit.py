@@ -26,7 +26,7 @@ __all__ = ["FrontEnd", "FrontEndTiming"]
 
 # Ports of ``Issue`` that are also ports of the front end, where the configuration has them.
 _OF_ISSUE = ("start", "stop", "active", "ended", "pc", "wait_timeout", "settled", "peers_settled", "units", "barriers", "groups",
-             "recurrent", "sparse", "o_copy", "o_tensor", "o_invalidate", "o_error")
+             "recurrent", "sparse", "tiles", "o_copy", "o_tensor", "o_invalidate", "o_error")
 # Ports of ``IssueQueue`` that are also ports of the front end.
 _OF_QUEUE = ("masks", "matrix_hold", "o_thread", "o_matrix")
 

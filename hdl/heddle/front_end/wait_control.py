@@ -5,7 +5,7 @@ from amaranth.lib import data
 from amaranth.lib.wiring import Component, In, Out
 
 from ..constants import STORE_GROUPS
-from ..interfaces.front_end import BarrierQueryPort, RecurrentPort, SparsePort, StoreGroupPort, UnitStatusPort, WaitPort
+from ..interfaces.front_end import BarrierQueryPort, RecurrentPort, SparsePort, StoreGroupPort, TilePort, UnitStatusPort, WaitPort
 from ..isa.encoding import Opcode, WaitUnit
 from ..isa.error_codes import ErrorCode
 from ..parameters.front_end import FrontEndParameters
@@ -21,8 +21,8 @@ wait_error_layout = data.StructLayout({"failed": 1, "code": ErrorCode, "has_oper
 
 
 class WaitControl(Component):
-    """Wait control: decides when ``wait``, ``wait_thread``, ``barrier.wait``, ``commit_group``, ``wait_group``, ``rnn``, ``sparse`` and
-    ``wait_sparse`` leave issue.
+    """Wait control: decides when ``wait``, ``wait_thread``, ``barrier.wait``, ``commit_group``, ``wait_group``, ``rnn``, ``sparse``,
+    ``wait_sparse`` and ``take_tile`` leave issue.
 
     Parameters
     ----------
@@ -49,6 +49,8 @@ class WaitControl(Component):
         With ``rnn``: runs of the recurrent engine.
     sparse : Out(SparsePort())
         With ``sparse``: jobs of the sparse engine. ``sparse.job.valid`` is combinational from ``instruction``.
+    tiles : Out(TilePort())
+        With several cores: numbers of tiles. ``number`` is that of the instruction that leaves in the next cycle.
     wait_timeout : In(32)
         With ``wait_timeout``: cycles that an instruction may wait; 0 is no limit.
     settled : Out(1)
@@ -80,7 +82,7 @@ class WaitControl(Component):
             "instruction": In(decoded_layout(cfg)), "execute": In(1), "guarded": In(1), "active": In(1),
             "queue": In(IssueQueueStatus()), "units": In(UnitStatusPort()), "barriers": Out(BarrierQueryPort()),
             **({"groups": Out(StoreGroupPort())} if cfg.tensors else {}), **({"recurrent": Out(RecurrentPort())} if cfg.rnn else {}),
-            **({"sparse": Out(SparsePort())} if cfg.sparse else {}),
+            **({"sparse": Out(SparsePort())} if cfg.sparse else {}), **({"tiles": Out(TilePort())} if cfg.tile_scheduler else {}),
             **({"wait_timeout": In(32)} if cfg.wait_timeout else {}),
             **({"settled": Out(1), "peers_settled": In(1)} if cfg.multicast else {}),
             "passes": Out(1), "error": Out(wait_error_layout), "waiting": Out(WaitPort()), "barrier_stalls": Out(1),
@@ -118,6 +120,8 @@ class WaitControl(Component):
             self._recurrent(m, word)
         if self.cfg.sparse:
             self._sparse(m, word)
+        if self.cfg.tile_scheduler:
+            self._tile(m, word)
         return m
 
     def _await(self, m, happened):
@@ -203,3 +207,11 @@ class WaitControl(Component):
         ]
         with m.If(starts):
             m.d.sync += self.passes.eq(~self.passes & (~self.guarded | (job.valid & job.ready)))
+
+    def _tile(self, m, word):
+        """The instruction asks once, and leaves in the cycle after the answer."""
+        takes, asked = self.execute & (word.opcode == Opcode.TAKE_TILE), Signal(name="asked_for_tile")
+        m.d.comb += self.tiles.asks.eq(takes & self.guarded & ~asked & ~self.passes)
+        m.d.sync += asked.eq(takes & self.guarded & ~self.passes)
+        with m.If(takes):
+            m.d.sync += self.passes.eq(~self.passes & (~self.guarded | (asked & self.tiles.number.valid)))

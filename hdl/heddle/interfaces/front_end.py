@@ -10,11 +10,13 @@ from .control import UniformStream
 from .layouts import PC_BITS
 from .swizzle import swizzle_bits
 
-__all__ = ["BarrierOpenPort", "BarrierPort", "BarrierQueryPort", "RecurrentPort", "SegmentReadPort", "SegmentStream", "SparsePort",
-           "StoreGroupPort", "ThreadMaskPort", "UniformReadPort", "UniformWritePort", "UnitStatusPort", "WaitPort",
-           "recurrent_error_layout", "segment_layout", "segment_write_layout", "sparse_start_layout"]
+__all__ = ["TILE_BITS", "BarrierOpenPort", "BarrierPort", "BarrierQueryPort", "RecurrentPort", "SegmentReadPort", "SegmentStream",
+           "SparsePort", "StoreGroupPort", "ThreadMaskPort", "TilePort", "UniformReadPort", "UniformWritePort",
+           "UnitStatusPort", "WaitPort", "recurrent_error_layout", "segment_layout", "segment_write_layout",
+           "sparse_start_layout"]
 
 SPARSE_JOBS = 4         # jobs of the sparse engine that are started and not done, at most
+TILE_BITS = 32          # of the number of a tile
 EXPECTED_BITS = 32      # of the bytes of a ``barrier.expect``
 
 
@@ -203,6 +205,18 @@ def SparsePort():
         memory or in the factor register files.
     """
     return Signature({"job": Out(stream.Signature(sparse_start_layout)), "left": In(range(SPARSE_JOBS + 1))})
+
+
+def TilePort():
+    """Numbers of tiles, seen from the core that takes them.
+
+    *Ports*:
+    asks : Out(1)
+        The core is done with its tile and asks for a number; high for one cycle. It asks again only after the answer.
+    number : In(stream.Signature(TILE_BITS, always_ready=True))
+        The answer.
+    """
+    return Signature({"asks": Out(1), "number": In(stream.Signature(TILE_BITS, always_ready=True))})
 
 
 def WaitPort():

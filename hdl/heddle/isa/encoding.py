@@ -34,6 +34,7 @@ class Opcode(enum.Enum, shape=8):
     COMMIT_GROUP = 0x0A
     WAIT_GROUP = 0x0B
     WAIT_SPARSE = 0x0C
+    TAKE_TILE = 0x0D
     UNIFORM_ALU = 0x10
     UNIFORM_COMPARE = 0x11
     UNIFORM_SPECIAL = 0x12

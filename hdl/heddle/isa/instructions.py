@@ -255,6 +255,9 @@ INSTRUCTIONS = (
                 "are done [S4]."),
     Instruction("wait_sparse", Opcode.WAIT_SPARSE, Unit.CONTROL, (Operand("immediate"),),
                 "Wait until at most so many of the last jobs of the sparse engine are not done [S4]."),
+    Instruction("take_tile", Opcode.TAKE_TILE, Unit.CONTROL, (Operand("uniform", "dst"),),
+                "dst = the next number of the tile scheduler, which counts from 0 in each run. No two cores have the same number; of those "
+                "that ask together each has its turn [S4.7]."),
     Instruction("copy_block", Opcode.COPY_BLOCK, Unit.COPY,
                 (Operand("uniform", "dst"), Operand("uniform", "a"), Operand("uniform_source"), _MASK,
                  Operand("barrier", "modifiers.copy.barrier", optional=True)),

@@ -54,6 +54,11 @@ class CoreGroup(Parameters):
         return max(ceil_log2(self.cores), 1)
 
     @property
+    def tile_scheduler(self) -> bool:
+        """Whether there is a tile scheduler: with several cores."""
+        return self.cores > 1
+
+    @property
     def peak_macs_per_cycle(self) -> int:
         """8-bit multiply-accumulates per cycle of the whole device."""
         return self.cores * self.threads * self.dot

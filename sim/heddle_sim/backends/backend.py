@@ -152,7 +152,8 @@ class GoldenBackend:
     """Functional backend: results and errors without a clock. The time limit counts instructions of a core; waits take no time.
 
     The cores run one after the other, each until it ends or waits at a barrier for multicast copies. The results equal those of
-    concurrent cores if no core reads, without a wait, data that another core writes. An error that stops a core stops all.
+    concurrent cores if no core reads, without a wait, data that another core writes. It must not matter which core has which
+    tile: here the first core takes all. An error that stops a core stops all.
     """
 
     def __init__(self, cfg: Config, memory: np.ndarray) -> None:
@@ -184,6 +185,7 @@ class GoldenBackend:
         """
         for simulator in self.simulators:
             simulator.begin(program, uniform=uniform, instruction_limit=limit)
+            simulator.tiles = self.simulators[0].tiles
         waiting, stuck = dict(enumerate(self.simulators)), False
         while waiting:
             before = sum(simulator.executed for simulator in self.simulators)

@@ -102,6 +102,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                             "collection, where HEDDLE_DLMC or ../shared/dlmc has it)")
         parser.add_argument("--order", choices=("auto", *ORDERS), default="auto", help="in which rows are dealt to the cores (default "
                             "auto)")
+    sparse.add_argument("--static", action="store_true", help="rows are dealt to the cores in turn before the start; else they take them")
     sparse.add_argument("--n", type=positive, default=128, help="columns of the dense operand (default 128)")
     sparse.add_argument("--resident", action="store_true", help="B in factor registers at the start, sums stay in shared memory")
     sparse.add_argument("--no-sub-warps", action="store_true", help="all PEs have the same row, however few the columns")

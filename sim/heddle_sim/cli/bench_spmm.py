@@ -58,7 +58,8 @@ def _row(device: Device, name: str, a: Compressed, columns: int, options: argpar
     cfg = device.cfg
     b = np.random.default_rng(options.seed).integers(-128, 128, (a.shape[1], columns), np.int8)
     operand = DCSR.of(a)
-    c, stats = device.spmm(operand, b, order=options.order, resident=options.resident, sub_warps=not options.no_sub_warps)
+    c, stats = device.spmm(operand, b, order=options.order, dynamic=not options.static, resident=options.resident,
+                           sub_warps=not options.no_sub_warps)
     if not options.no_check:
         check_result("results", c, spmm(operand, b), "numpy", f"{name} seed={options.seed}")
     bound = resident_bound(cfg, a, columns) if options.resident else product_bound(cfg, a, columns)

@@ -87,7 +87,7 @@ def _product(device: Host, a: Compressed, b: np.ndarray, schedule: _Schedule) ->
 
 def _run(device: Host, problem: SparseProductProblem, places: Placement, b: int, c: int) -> Stats:
     kernel = cast(SparseProductKernel, plan(device.cfg, problem))
-    return execute(device, kernel, SparseOperands(places.place_bytes(kernel.packages.tobytes()), b, c))
+    return execute(device, kernel, SparseOperands(places.place_bytes(kernel.arranged_packages(c).tobytes()), b, c))
 
 
 def sddmm(device: Host, a: Any, b: Any, mask: Any, *, transpose: bool, pattern: bool, order: str, dynamic: bool) -> tuple[Any, Stats]:

@@ -31,9 +31,9 @@ class SparseAccess(Host):
         tile : int, optional
             Columns of the result that are made together, a multiple of 16, at most four times ``threads``, which is what it is without.
         order : str
-            How blocks of rows are dealt to the cores: "natural", "sorted", "snake" or "grouped"; "auto": "sorted" with several cores.
+            In which blocks of rows are handed out: "natural", "sorted", "snake" or "grouped"; "auto": "sorted" with several cores.
         dynamic : bool
-            Each next block goes to the core that is expected to be done first; else the cores take turns.
+            A core that is done takes the next block from the tile scheduler; else the cores take turns, dealt before the start [S4.7].
         resident : bool
             ``stats`` are those of a second run, with b in factor registers at its start, that leaves the sums in shared memory.
         sub_warps : bool
@@ -65,9 +65,9 @@ class SparseAccess(Host):
         pattern : bool
             The values of the mask count as 1 and may have any type.
         order : str
-            How blocks of rows are dealt to the cores: as of ``spmm``.
+            In which blocks of rows are dealt to the cores: as of ``spmm``.
         dynamic : bool
-            As of ``spmm``.
+            Each next block goes to the core that is expected to be done first, dealt before the start; else the cores take turns.
 
         Returns ``SampledResult``: ``d`` of the class and the pattern of the mask, int32; ``stats`` counts from operands in global memory to
         the sums there. Operands of 16 bits, and unsigned masks of 16 bits, take a run for each of their bytes, whose sums the host adds.

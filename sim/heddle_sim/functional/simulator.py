@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import count
 from types import SimpleNamespace
 from typing import cast
 
@@ -62,6 +63,8 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction, SparseInstruct
         Instruction memory.
     peers : list of FunctionalSimulator
         All cores of the device, by number; multicast copies write to their shared memories. A single core has only itself as peer.
+    tiles : iterator of int
+        Numbers that ``take_tile`` has yet to hand out; the cores of a device have one in common.
     executed : int
         Executed instructions.
     """
@@ -145,6 +148,7 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction, SparseInstruct
         self._expected = [0] * BARRIERS         # bytes since the last wait of each barrier
         self._counts = Counter()
         self._product_error = None
+        self.tiles = count()
         self.executed, self._rows, self._next, self._limit = 0, 0, entry, instruction_limit
 
     def advance(self, alone: bool = True) -> RunResult | None:
@@ -240,6 +244,9 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction, SparseInstruct
 
     def _uniform_special(self, instruction: SimpleNamespace) -> None:
         self.uniform[instruction.dst] = self._special(instruction.special)
+
+    def _take_tile(self, instruction: SimpleNamespace) -> None:
+        self.uniform[instruction.dst] = next(self.tiles)
 
     # -- operations of units ----------------------------------------------------------------
 

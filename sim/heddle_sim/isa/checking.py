@@ -287,6 +287,10 @@ def _sparse(value: int, word: int, cfg: Config | None) -> str | None:
     return "absent: the configuration has no sparse engine" if cfg and not cfg.sparse else None
 
 
+def _tiles(value: int, word: int, cfg: Config | None) -> str | None:
+    return "absent: the configuration has one core, and no tile scheduler" if cfg and not cfg.tile_scheduler else None
+
+
 def _tensors(value: int, word: int, cfg: Config | None) -> str | None:
     return "absent: the configuration has no tensors" if cfg and not cfg.tensors else None
 
@@ -367,6 +371,7 @@ _FUNCTIONS = {
     "multicast": _multicast,
     "recurrent": _recurrent,
     "sparse": _sparse,
+    "tiles": _tiles,
     "tensors": _tensors,
     "tensor_rank": _tensor_rank,
     "tensor_copy": _tensor_copy,

@@ -31,6 +31,7 @@ from .problem import ConvolutionProblem, MatmulProblem, Problem
 from .recurrent import EngineKernel, EngineRun, FactorKernel, FactorLoad
 from .resident import ResidentKernel
 from .sampled_product import SampledProductKernel, SampledProductProblem
+from .scheduled_product import ScheduledProductKernel
 from .sparse_product import SparseProductKernel, SparseProductProblem
 from .split import SplitKernel
 from .streaming import StreamingKernel
@@ -57,7 +58,7 @@ FAMILIES: dict[type[Problem], list[type[Kernel]]] = {
     SumProblem: [PanelSumKernel, SumKernel],
     EngineRun: [EngineKernel],
     FactorLoad: [FactorKernel],
-    SparseProductProblem: [SparseProductKernel],
+    SparseProductProblem: [ScheduledProductKernel, SparseProductKernel],
     SampledProductProblem: [SampledProductKernel],
     GatherProblem: [GatherKernel],
     ElementGatherProblem: [ElementGatherKernel],

@@ -39,20 +39,21 @@ from .parts.sparse_schedule import (
 from .parts.tiling import round_up
 from .problem import Problem
 
-__all__ = ["Panel", "SparseOperands", "SparseProductKernel", "SparseProductProblem"]
+__all__ = ["BLOCK_CYCLES", "Panel", "SparseOperands", "SparseProductKernel", "SparseProductProblem"]
 
 _LEAST_ROWS, _LAST_ROWS = 8, 4      # of a block: its instructions take about 30 cycles; of the first and the last
 _BLOCKS = 48            # of a core: each has instructions of its own
 _CHUNKS = 4             # of a panel
 _CHUNK_BYTES = 4096     # of B
-_BLOCK_CYCLES = 14      # between two blocks
+BLOCK_CYCLES = 14      # between two blocks
 _RESULT_BYTES = 4
 _B, _C = 1, 2           # uniform registers of the arguments
 
 
 @dataclass(frozen=True)
 class SparseOperands:
-    """Addresses in global memory: ``packages`` of ``SparseProductKernel.packages``, B and C row-major, rows at multiples of 16 bytes."""
+    """Addresses in global memory: ``packages`` of ``SparseProductKernel.arranged_packages``, B and C row-major, rows at multiples of 16
+    bytes."""
 
     packages: int = 0
     b: int = 0
@@ -63,7 +64,8 @@ class SparseOperands:
 class SparseProductProblem(Problem):
     """C (M x N, int32) = A (M x K, ``Compressed``) x B (K x N, int8 or uint8). Values of A are int8, uint8 or int16.
 
-    ``order`` and ``dynamic``: how blocks of rows are dealt to cores (``hand_out``). ``resident``: B is in the factor registers before the
+    ``order``: in which blocks of rows are handed out to the cores. ``dynamic``: cores take them from the tile scheduler; else, and with
+    ``resident``, they are dealt before the start (``hand_out``). ``resident``: B is in the factor registers before the
     run that counts. Sums stay in shared memory, each block in the place of the fourth one before it. ``tile``: columns of a panel, a
     multiple of 16; all that the lanes hold without it. ``sub_warps``: panels of few columns may be on sub-warps.
     """
@@ -160,7 +162,7 @@ class SparseProductKernel(PanelKernel):
     def expected(self, panel: Panel) -> tuple[list[Block], list[int]]:
         """See ``PanelKernel``."""
         blocks = self._blocks(panel)
-        costs = [int(self._cycles(panel.a, *block, panel.strips).sum()) + _BLOCK_CYCLES for block in blocks]
+        costs = [int(self._cycles(panel.a, *block, panel.strips).sum()) + BLOCK_CYCLES for block in blocks]
         return blocks, costs
 
     def _package_bytes(self, panel: Panel, first: int, rows: int) -> int:
@@ -209,14 +211,18 @@ class SparseProductKernel(PanelKernel):
 
     def _data(self, part: Part) -> list[np.ndarray]:
         """Records of the chunks of a part, then the packages of each core, in order."""
-        panel = part.panel
-        strips = {"strips": panel.strips, "sub_warps": panel.strips > 0}
-        records = [panel_record(chunk.first, chunk.rows, self.chunks_at[number % len(self.chunks_at)], **strips)
-                   for number, chunk in enumerate(part.chunks)]
-        return records + [
-            rows_package(*self._packed(panel, *block), self.packages_at[number % SLOTS], self.sums_at[number % SLOTS], max(panel.rows, 1),
-                         unsigned_panel=int(not self.problem.b_signed), **strips)
-            for blocks in part.blocks for number, block in enumerate(blocks)]
+        return self._records(part) + [self._package(part.panel, block, number % SLOTS)
+                                      for blocks in part.blocks for number, block in enumerate(blocks)]
+
+    def _records(self, part: Part) -> list[np.ndarray]:
+        """Records of the chunks of a part."""
+        return [panel_record(chunk.first, chunk.rows, self.chunks_at[number % len(self.chunks_at)], strips=part.panel.strips,
+                             sub_warps=part.panel.strips > 0) for number, chunk in enumerate(part.chunks)]
+
+    def _package(self, panel: Panel, block: Block, slot: int) -> np.ndarray:
+        """Package of a block in a slot."""
+        return rows_package(*self._packed(panel, *block), self.packages_at[slot], self.sums_at[slot], max(panel.rows, 1),
+                            unsigned_panel=int(not self.problem.b_signed), strips=panel.strips, sub_warps=int(panel.strips > 0))
 
     def _sizes(self, part: Part) -> list[list[int]]:
         """Bytes of the packages of each core."""
@@ -267,5 +273,13 @@ class SparseProductKernel(PanelKernel):
                 0: packages, 1: operands.b + panel.first_column,
                 2: operands.c + panel.first_column * _RESULT_BYTES}, elements * panel.columns,
                 counted=not (self.problem.resident and part.chunks)))
-            packages += JOB_BYTES * len(part.chunks) + sum(map(sum, self._sizes(part)))
+            packages += self.part_bytes(part)
         return launches
+
+    def part_bytes(self, part: Part) -> int:
+        """Bytes of ``packages`` of a part."""
+        return JOB_BYTES * len(part.chunks) + sum(map(sum, self._sizes(part)))
+
+    def arranged_packages(self, c: int) -> np.ndarray:
+        """``packages`` for a result at address ``c``."""
+        return self.packages

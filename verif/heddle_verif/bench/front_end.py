@@ -152,7 +152,8 @@ async def violations(dut):
     bench = await prepared(dut, "bursty", 0.5)
     features = {Opcode.RECURRENT: ("recurrent", bench.cfg.rnn), Opcode.OFFSETS: ("offset_memory", bench.cfg.compiled_offsets > 0),
                 Opcode.GATHER: ("gather", bench.cfg.gather_offsets),
-                **dict.fromkeys((Opcode.SPARSE, Opcode.WAIT_SPARSE), ("sparse", bench.cfg.sparse))}
+                **dict.fromkeys((Opcode.SPARSE, Opcode.WAIT_SPARSE), ("sparse", bench.cfg.sparse)),
+                Opcode.TAKE_TILE: ("tiles", bench.cfg.tile_scheduler)}
     for opcode, checks in CHECKS.items():
         for check in checks:
             rule, there = features.get(opcode, ("tensors", bench.cfg.tensors))

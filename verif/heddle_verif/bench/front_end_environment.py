@@ -136,6 +136,7 @@ class FrontBench(Bench):
         self._busy_before = self._in_flight_before = 0
         self.copies_may_end = True
         self.model = FrontModel(self.cfg)
+        self._next_tile, self._tile_asked = 0, False
 
     async def start(self):
         await super().start()
@@ -161,6 +162,8 @@ class FrontBench(Bench):
             dut.wait_timeout.value = 0
         if cfg.multicast:
             dut.peers_settled.value = 1
+        if cfg.tile_scheduler:
+            dut.tiles__number__valid.value = 0
         if cfg.tensors:
             dut.groups__rows_busy.value = dut.groups__pending.value = dut.groups__unread.value = 0
         self.barriers, self.waited_for_copies, self._zeros = "random", 0, 0
@@ -292,6 +295,15 @@ class FrontBench(Bench):
         else:
             dut.barriers__complete.value = int(self.barriers == "complete")
 
+    def _hand_out(self):
+        """The tile scheduler: the next number, some cycles after it was asked for."""
+        dut, answers = self.dut, self._tile_asked and self.rng.random() < 0.4
+        dut.tiles__number__valid.value = int(answers)
+        dut.tiles__number__payload.value = self._next_tile if answers else int(self.rng.integers(1 << 32))
+        self._next_tile += answers
+        assert not (self._tile_asked and dut.tiles__asks.value), "a core must not ask while it waits for its number"
+        self._tile_asked = bool(dut.tiles__asks.value) or self._tile_asked and not answers
+
     async def _units(self):
         dut = self.dut
         while True:
@@ -315,6 +327,8 @@ class FrontBench(Bench):
                     getattr(dut, f"units__{unit}_busy").value = int(working)
             dut.units__writes_pending.value = int(self.rng.random() < 0.3)
             self._barriers()
+            if self.cfg.tile_scheduler:
+                self._hand_out()
 
     # -- programs ---------------------------------------------------------------------------
 
@@ -361,6 +375,7 @@ class FrontBench(Bench):
     async def doorbell(self, entry=0):
         self.errors.clear()
         self.instruction_cycles.clear()
+        self._next_tile, self._tile_asked = 0, False
         self.dut.program__entry.value, self.dut.start.value = entry, 1
         await RisingEdge(self.dut.clk)
         self.started = self.cycle

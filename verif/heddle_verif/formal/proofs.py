@@ -25,6 +25,7 @@ from .shared_bank import SharedBankSpec
 from .sparse import ElementWindowSpec
 from .stream import StreamSpec
 from .tensor_copies import BarrierUpdatesSpec, BoxWalkSpec, BurstRequestSpec, RowBurstsSpec, TransactionTableSpec
+from .tile_scheduler import TileSchedulerSpec
 from .tmau_ports import BeatWriterSpec, ReadMergeSpec, WriteMergeSpec
 
 __all__ = ["PROOFS", "main"]
@@ -39,6 +40,7 @@ _ENTRIES = "entries are those written last, beyond where there are none, "
 _GATHERS = "each micro-operation of a gather has the entry of its place, for each group, none is left, "
 _ADDRESSES = "words in the order of their groups, each once, at the address of their entry; the first error, after it only the end, "
 _RANGE = "requests stay in a tensor that ends in memory; nothing wraps"
+_TILES = "every number once, in order, to a core that asked; none waits for more than one number of each other"
 _ARBITER = "stream rules, order of write data, routing of answers"
 
 PROOFS = {proof.name: proof for proof in (
@@ -146,6 +148,8 @@ PROOFS = {proof.name: proof for proof in (
           unbounded="pdr", soak=True),
     Proof(name="address_generator_4", make=lambda: AddressGeneratorSpec(4), says=_ADDRESSES + "4 fetch slots, also by byte", bounded=3,
           cover=6, unbounded="pdr"),
+    Proof(name="tile_scheduler_2", make=lambda: TileSchedulerSpec(2), says=_TILES, bounded=8, cover=10, unbounded="pdr"),
+    Proof(name="tile_scheduler_4", make=lambda: TileSchedulerSpec(4), says=_TILES, bounded=8, cover=12, unbounded="pdr"),
     Proof(name="run_control", make=RunControlSpec, says="one run a doorbell, every run ends, the first error is kept", bounded=8,
           cover=20, unbounded="pdr"),
     Proof(name="run_control_2", make=lambda: RunControlSpec(2), says="the same with two cores", bounded=8, cover=20, unbounded="pdr"),

@@ -62,6 +62,8 @@ class ProgramGenerator:
             kinds |= {self.copy_tensor: 1, self.tensor_hint: 1, self.invalidate_descriptor: 1, self.commit_group: 1, self.wait_group: 1}
         if cfg.gather_offsets:
             kinds |= {self.gather: 2}
+        if cfg.tile_scheduler:
+            kinds |= {self.take_tile: 1}
         self._kinds, self._weights = list(kinds), list(kinds.values())
 
     # -- structure --------------------------------------------------------------------------
@@ -175,6 +177,9 @@ class ProgramGenerator:
     def uniform_special(self):
         special = self.random.choice(("%threads", "%dot", "%core", "%cores"))
         self.text(f"{self.guard('up')}umov {self.uniform()}, {special}")
+
+    def take_tile(self):
+        self.text(f"{self.guard('up')}take_tile {self.uniform()}")
 
     def segment(self):
         number = self.random.randrange(SEGMENTS)

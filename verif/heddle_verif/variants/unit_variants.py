@@ -6,6 +6,7 @@ from functools import cache
 
 from heddle import load_config
 from heddle.config import preset_names
+from heddle.control.tile_scheduler import TileScheduler
 from heddle.core import Core
 from heddle.datapath.pe import PE
 from heddle.front_end.scoreboard import Scoreboard
@@ -121,6 +122,8 @@ UNITS = {
                            configurations={name: SCALED[name].replace(shared_memory_kib=128) for name in ("tiny", "base", "large")}),
     "sparse_depthwise": Unit(make=SparseSystem, bench="sparse_depthwise", has=lambda cfg: cfg.sparse, simulator="verilator",
                              configurations={name: SCALED[name].replace(shared_memory_kib=128) for name in ("tiny", "base", "large")}),
+    "tile_scheduler": Unit(make=lambda cfg: TileScheduler(cfg.cores), bench="tile_scheduler", configurations=_scaled("quad"),
+                           parameters=lambda cfg: {"count": cfg.cores}, has=lambda cfg: cfg.tile_scheduler),
     "control": Unit(make=ControlSystem, bench="control",
                     configurations=_scaled("tiny", "base", "large", "quad", "resident64", "small", "small_all")),
 }

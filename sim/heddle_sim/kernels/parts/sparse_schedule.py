@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from ..panel_kernel import PanelKernel
 
 __all__ = ["CHUNK_BARRIERS", "FROM", "PACKAGES", "PACKAGE_BARRIERS", "RECORDS_BARRIER", "SIZE", "STORE_FROM", "STORE_SIZE", "STORE_TO",
-           "TO", "Block", "CorePlan", "Load", "Schedule", "block_copy", "block_lines", "core_lines", "strip_lines", "text_of_cores"]
+           "TO", "Block", "CorePlan", "Load", "Schedule", "block_copy", "block_lines", "chunk_loads", "core_lines",
+           "strip_lines", "text_of_cores"]
 
 RECORDS_BARRIER, CHUNK_BARRIERS, PACKAGE_BARRIERS = 0, 1, 8        # first of each kind
 TO, FROM, SIZE, _JOB = 10, 12, 14, 16               # uniform registers; of the first three pairs
@@ -75,10 +76,26 @@ class Schedule:
         self.lines.append(f"barrier.wait b{barrier}")
         self.issue(record)
 
+    def panel(self, chunks: int, places: int) -> None:
+        """Start the jobs that load a panel: the first loads are those of its chunks, which share some places."""
+        self.load_ahead()
+        if chunks:
+            self.lines.append(f"barrier.wait b{RECORDS_BARRIER}")
+        for number in range(chunks):
+            self.start(number, CHUNK_BARRIERS + number % places, number * JOB_BYTES)
+            self.wait(number)
+            self.load_ahead()
+
     def issue(self, record: int) -> None:
         """Start a job whose data are there."""
         self.lines += [f"umov ur{_JOB}, {record}", f"sparse ur{_JOB}"]
         self.jobs += 1
+
+
+def chunk_loads(kernel: PanelKernel, panel: Any, chunks: list[Block]) -> list[Load]:
+    """Loads of the chunks of a panel; the first ones of a schedule."""
+    places = len(kernel.chunks_at)
+    return [Load(kernel.chunk_copy(panel, chunk, number % places), number - places) for number, chunk in enumerate(chunks)]
 
 
 def core_lines(kernel: PanelKernel, panel: Any, plan: CorePlan) -> list[str]:
@@ -89,21 +106,14 @@ def core_lines(kernel: PanelKernel, panel: Any, plan: CorePlan) -> list[str]:
     schedule, places, packages = Schedule(), kernel.chunks_at, kernel.packages_at
     if chunks:
         schedule.lines += block_copy(PACKAGES, 0, 0, JOB_BYTES * len(chunks), RECORDS_BARRIER)
-    for number, chunk in enumerate(chunks):
-        schedule.loads.append(Load(kernel.chunk_copy(panel, chunk, number % len(places)), number - len(places)))
+    schedule.loads += chunk_loads(kernel, panel, chunks)
     for number, (block, size) in enumerate(zip(blocks, sizes)):
         slot = number % len(packages)
         early = len(chunks) - 1 if number and kernel.first_block_alone else -1
         after = len(chunks) + number - len(packages) if number >= len(packages) else early
         schedule.loads.append(Load(kernel.block_copy(panel, block, slot, offset, size), after))
         offset += size
-    schedule.load_ahead()
-    if chunks:
-        schedule.lines.append(f"barrier.wait b{RECORDS_BARRIER}")
-    for number in range(len(chunks)):
-        schedule.start(number, CHUNK_BARRIERS + number % len(places), number * JOB_BYTES)
-        schedule.wait(number)
-        schedule.load_ahead()
+    schedule.panel(len(chunks), len(places))
     for number in range(len(blocks)):
         slot = number % len(packages)
         if number >= len(kernel.sums_at) and not kernel.keeps_panels:       # the sums of the block before in this slot have been read

@@ -1,0 +1,101 @@
+"""Loop of a core over tiles that it takes from the tile scheduler: the same program on every core [S4.7]."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from heddle.constants import BANK_BYTES
+from heddle.isa.sparse_job import JOB_BYTES
+from heddle.isa.tensor_descriptor import DESCRIPTOR_BYTES
+
+from .sparse_schedule import FROM, PACKAGE_BARRIERS, PACKAGES, STORE_FROM, STORE_TO, TO, Schedule
+
+__all__ = ["TileTable", "loop_lines", "tile_load"]
+
+_NUMBER, _PART, _ENTRIES, _COORDINATES = 24, 25, 26, 30     # uniform registers; of each slot the address of its entry; two zeros
+_STORES = 4             # uniform predicate: there is a tile before; 0 to 3: the slot has a tile
+
+
+class TileTable(NamedTuple):
+    """Table in memory with an entry for each tile, in the order in which tiles are handed out.
+
+    An entry has the job of the tile for each slot and the descriptor of its place in the result. Behind them are ``body`` bytes that the
+    engine reads. ``pitch``: bytes from one entry to the next.
+    """
+
+    tiles: int
+    body: int
+    pitch: int
+
+    @staticmethod
+    def head(slots: int) -> int:
+        """Bytes of an entry before its body."""
+        return slots * JOB_BYTES + DESCRIPTOR_BYTES
+
+    @classmethod
+    def of(cls, tiles: int, body: int, slots: int) -> TileTable:
+        """Entries whose pitch is a sum of two powers of two: a core multiplies with it."""
+        least = cls.head(slots) + body
+        high = 1 << least.bit_length() - 1
+        low = 1 << (least - high - 1).bit_length() if least > high else 0
+        return cls(tiles, body, high + max(low, DESCRIPTOR_BYTES) if low else high)
+
+
+def _times(target: int, number: int, factor: int) -> list[str]:
+    """Instructions that set uniform register ``target`` to ``number`` times a sum of two powers of two."""
+    first, *others = [bit for bit in range(factor.bit_length()) if factor >> bit & 1]
+    lines = [f"ushl ur{target}, ur{number}, {first}"]
+    for bit in others:
+        lines += [f"ushl ur{_PART}, ur{number}, {bit}", f"uadd ur{target}, ur{target}, ur{_PART}"]
+    return lines
+
+
+def tile_load(table: TileTable, slot: int, slots: int, address: int) -> list[str]:
+    """Instructions that take the next tile and copy its job and its body to a slot at ``address``, if there is one."""
+    entry, barrier, there = _ENTRIES + slot, PACKAGE_BARRIERS + slot, f"@up{slot} "
+    return [
+        f"take_tile ur{_NUMBER}", f"usetp.lt up{slot}, ur{_NUMBER}, {table.tiles}", *_times(entry, _NUMBER, table.pitch),
+        f"uadd ur{entry}, ur{entry}, ur{PACKAGES}", f"{there}barrier.expect b{barrier}, {JOB_BYTES + table.body}",
+        f"umov ur{TO}, {address}", f"uadd ur{FROM}, ur{entry}, {slot * JOB_BYTES}",
+        f"{there}copy_block.shared.global ur{TO}, ur{FROM}, {JOB_BYTES // BANK_BYTES}, b{barrier}",
+        f"umov ur{TO}, {address + JOB_BYTES}", f"uadd ur{FROM}, ur{entry}, {table.head(slots)}",
+        f"{there}copy_block.shared.global ur{TO}, ur{FROM}, {table.body // BANK_BYTES}, b{barrier}"]
+
+
+def loop_lines(schedule: Schedule, loads: list[list[str]], places: list[tuple[int, int]], adds: bool) -> list[str]:
+    """Instructions of a core, with a ``halt``: what ``schedule`` has, then the loop.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        With the loads of the first tiles as its last loads, one for each tile ahead; all its jobs are started.
+    loads : list of list of str
+        ``tile_load`` of each slot.
+    places : list of (int, int)
+        Shared addresses of the job and of the sums of each slot.
+    adds : bool
+        The sums are added to the result.
+    """
+    slots, ahead = len(loads), sum(1 for load in schedule.loads if load.after < 0 and load.lines in loads)
+    while schedule.issued < len(schedule.loads):
+        schedule.wait(schedule.loads[schedule.issued].after + 1)
+        schedule.load_ahead()
+    lines = [*schedule.lines, f"umov ur{_COORDINATES}, 0", f"umov ur{_COORDINATES + 1}, 0"]
+    for slot, (package, _) in enumerate(places):
+        lines += [f"tile_{slot}:", f"@!up{slot} bra last_{slot}", f"wait_group.read {slots - 2}",
+                  f"barrier.wait b{PACKAGE_BARRIERS + slot}", f"umov ur{TO}, {package}", f"sparse ur{TO}", "wait_sparse 1",
+                  *loads[(slot + ahead) % slots], *_store(slots, (slot - 1) % slots, places[slot - 1][1], adds),
+                  f"usetp.eq up{_STORES}, ur{TO}, ur{TO}"]
+    lines.append("bra tile_0")
+    for slot in range(slots):
+        lines += [f"last_{slot}:", "wait_sparse 0", *_store(slots, (slot - 1) % slots, places[slot - 1][1], adds), "halt"]
+    return lines
+
+
+def _store(slots: int, slot: int, sums: int, adds: bool) -> list[str]:
+    """Instructions that store the sums of the tile before, which was in a slot, as one group."""
+    there = f"@up{_STORES} "
+    return [f"umov ur{STORE_FROM}, {sums}", f"uadd ur{STORE_TO}, ur{_ENTRIES + slot}, {slots * JOB_BYTES}",
+            f"{there}invalidate_descriptor ur{STORE_TO}",
+            f"{there}copy_tensor.tile.2d.global.shared{'.add' * adds} ur{STORE_FROM}, ur{STORE_TO}, ur{_COORDINATES}",
+            f"{there}commit_group"]

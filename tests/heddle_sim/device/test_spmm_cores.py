@@ -1,0 +1,169 @@
+"""Sparse products of several cores that take tiles from the tile scheduler: numbers, orders, shapes, cores without a tile [S4.7]."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from heddle import load_config
+from heddle_sim.device import Device
+from heddle_sim.device.errors import DeviceError
+from heddle_sim.kernels.planner import plan
+from heddle_sim.kernels.scheduled_product import ScheduledProductKernel
+from heddle_sim.kernels.sparse_product import SparseProductProblem
+from heddle_sim.sparse import compress
+from heddle_sim.sparse.orders import ORDERS
+from heddle_verif.stimulus.sparse_matrices import operand
+
+CORES = 2
+CFG = load_config("tiny").replace(name="tiny_tiles", cores=CORES, l2_kib=8, compiled_offsets=0, gather_offsets=False, mm16=False)
+MEMORY = 1 << 20
+
+
+@pytest.fixture(scope="module", params=["golden", "verilator"])
+def device(request):
+    with Device(CFG, request.param, memory_bytes=MEMORY) as device:
+        yield device
+
+
+def product(a, b):
+    return a.astype(np.int32) @ b.astype(np.int32)
+
+
+def uneven(rng, m, k):
+    """A matrix some of whose rows have many elements, and some none."""
+    return operand(rng, (m, k)) * (rng.random((m, k)) < 0.6 * rng.random((m, 1)) ** 4)
+
+
+# Each core takes tiles until there are no more and adds 1 to word ``number`` of memory for each.
+TAKE = """
+    umov ur5, 1
+    segment.shared.b32.d1 ur8, 0
+    mov r300, 0
+    mov r0, 1
+    mov r1, 0
+    mov r2, 0
+    mov r3, 0
+    st.v4 ur8:rf300:0, r0
+    wait
+    umov ur6, 0
+next:
+    take_tile ur2
+    usetp.ge up0, ur2, ur1
+    @up0 bra end
+    ushl ur3, ur2, 4
+    uadd ur3, ur3, ur0
+    copy_block.global.shared.add.u32 ur3, ur6, 1
+    bra next
+end:
+    halt
+"""
+
+
+def test_numbers(device):
+    """Every number once, in each of two runs."""
+    count = 50
+    for _ in range(2):
+        address = device.allocate(16 * count)
+        device.write(address, np.zeros(4 * count, np.uint32))
+        device.run(TAKE.replace("r300", f"r{device.cfg.registers - 1}").replace("rf300", f"rf{device.cfg.registers - 1}"),
+                   uniform={0: address, 1: count})
+        assert device.read(address, (count, 4), np.uint32)[:, 0].tolist() == [1] * count
+        device.free(address)
+
+
+def test_guard(device):
+    """A guard that does not hold takes no number and leaves the register; one that holds takes the first."""
+    address = device.allocate(16)
+    device.run("""
+        umov ur1, %core
+        usetp.eq up0, ur1, 1
+        @!up0 bra end
+        umov ur2, 77
+        @!up0 take_tile ur2
+        take_tile ur3
+        take_tile ur4
+        @up0 take_tile ur5
+        segment.global.b32.d1 ur8, ur0
+        mov r0, ur2
+        mov r1, ur3
+        mov r2, ur4
+        mov r3, ur5
+        mov r300, 0
+        usetp.eq up1, ur0, ur0
+        st.v4 ur8:rf300:0, r0
+        end: halt""", uniform={0: address})
+    assert device.read(address, 4, np.uint32).tolist() == [77, 0, 1, 2]
+    device.free(address)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_orders(device, order, seed):
+    rng = np.random.default_rng(seed)
+    a, b = uneven(rng, 90, 70), operand(rng, (70, 40))
+    c, stats = device.spmm(sp.csr_array(a), b, order=order)
+    np.testing.assert_array_equal(c, product(a, b))
+    np.testing.assert_array_equal(device.spmm(sp.csr_array(a), b, order=order, dynamic=False)[0], product(a, b))
+    if stats.cycles is not None:
+        assert stats.counters["sparse_steps"] > 0
+
+
+@pytest.mark.parametrize("m, k, n", [(1, 1, 1), (2, 30, 33), (40, 3, 16), (33, 300, 17), (150, 40, 32)])
+def test_shapes(device, m, k, n, seed):
+    """Fewer tiles than cores, panels of columns, and more rows of B than the factor registers hold: their sums are added."""
+    rng = np.random.default_rng(seed)
+    a, b = uneven(rng, m, k), operand(rng, (k, n))
+    a[0, 0] = 1
+    np.testing.assert_array_equal(device.spmm(sp.csr_array(a), b)[0], product(a, b))
+
+
+def test_no_elements(device):
+    b = np.ones((9, 20), np.int8)
+    assert not device.spmm(sp.csr_array(np.zeros((30, 9), np.int8)), b)[0].any()
+
+
+def test_types(device, seed):
+    rng = np.random.default_rng(seed)
+    for of_a, of_b in ((np.uint8, np.int8), (np.int16, np.uint8), (np.uint16, np.int16)):
+        a, b = operand(rng, (20, 25), of_a) * (rng.random((20, 25)) < 0.3).astype(of_a), operand(rng, (25, 18), of_b)
+        np.testing.assert_array_equal(device.spmm(sp.csr_array(a), b)[0], (a.astype(np.int64) @ b.astype(np.int64)).astype(np.int32))
+
+
+def test_both_cores_work(seed):
+    """Tiles are handed out to both: the product takes less than the steps of all tiles."""
+    rng = np.random.default_rng(seed)
+    a, b = operand(rng, (120, 60)) * (rng.random((120, 60)) < 0.9), operand(rng, (60, 32))
+    with Device(CFG, memory_bytes=MEMORY) as device:
+        c, stats = device.spmm(sp.csr_array(a), b)
+    np.testing.assert_array_equal(c, product(a, b))
+    assert stats.cycles < stats.counters["sparse_steps"]
+
+
+def test_a_plan():
+    """One program whatever the number of tiles; the table has each tile once, in its order."""
+    a = compress("a", sp.random_array((2000, 60), density=0.2, rng=1, dtype=np.float64).astype(bool).astype(np.int8))
+    kernel = plan(CFG, SparseProductProblem(a, 32, order="sorted"))
+    assert isinstance(kernel, ScheduledProductKernel) and len(kernel.programs) == 1
+    part, = kernel.parts
+    tiles, = part.blocks
+    assert len(tiles) > 100
+    assert sorted(row for tile in tiles for row in range(tile.first, tile.first + tile.rows)) == list(range(2000))
+    blocks, costs = kernel.expected(part.panel)
+    in_order = [costs[blocks.index(tile)] for tile in tiles]
+    assert in_order == sorted(in_order, reverse=True)
+    for problem in (SparseProductProblem(a, 32, dynamic=False), SparseProductProblem(a, 32, resident=True)):
+        assert not isinstance(plan(CFG, problem), ScheduledProductKernel)
+
+
+def test_one_core_has_no_tile_scheduler():
+    with Device("tiny", "golden", memory_bytes=4096) as device, pytest.raises(DeviceError, match="several cores|one core") as caught:
+        device.run("take_tile ur1\nhalt")
+    assert caught.value.code.name == "UNSUPPORTED"
+
+
+@pytest.mark.parametrize("n", [20, 64])
+@pytest.mark.parametrize("dtype", [np.int8, np.int16])
+def test_tiles_on_sub_warps(n, dtype, seed):
+    """Tiles of few columns are groups of rows; the last ones of a tile may be fewer than the sub-warps."""
+    rng = np.random.default_rng(seed)
+    a, b = operand(rng, (171, 60), dtype) * (rng.random((171, 60)) < 0.1), operand(rng, (60, n))
+    with Device("quad", "golden", memory_bytes=MEMORY) as device:
+        np.testing.assert_array_equal(device.spmm(sp.csr_array(a), b)[0], (a.astype(np.int64) @ b).astype(np.int32))
