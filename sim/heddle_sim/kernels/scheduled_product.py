@@ -25,7 +25,7 @@ __all__ = ["ScheduledProductKernel"]
 
 _AHEAD = 2              # tiles that a core has beside the one that it works on
 _TILES = 16             # of a core on average
-_LEAST_CYCLES = 160     # of a tile: its instructions take about 100
+_LEAST_CYCLES = 200     # of a tile: its instructions take about 100, and its descriptor as long
 _MOST_BOX = 256         # rows
 
 

@@ -95,6 +95,16 @@ def test_guard(device):
     device.free(address)
 
 
+def test_a_stop_forgets_the_questions(device):
+    """A core traps while others take numbers; the next run begins with 0."""
+    for _ in range(3):
+        with pytest.raises(DeviceError) as caught:
+            device.run("umov ur1, %core\nusetp.eq up0, ur1, 0\n@up0 bra stops\nasks: take_tile ur2\nusetp.ge up1, ur2, 10000\n"
+                       "@!up1 bra asks\nhalt\nstops: take_tile ur2\ntrap 3")
+        assert caught.value.code.name == "TRAP"
+        test_numbers(device)
+
+
 @pytest.mark.parametrize("order", ORDERS)
 def test_orders(device, order, seed):
     rng = np.random.default_rng(seed)

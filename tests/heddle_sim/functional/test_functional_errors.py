@@ -194,7 +194,8 @@ BOUNDARIES = [
     (HINT, "a", 64, True), (HINT, "b", 62, True), (HINT, RANK, 5, True), (HINT | {"modifiers.copy.mode": 1}, "c", 64, True),
     (BLOCK_HINT, "a", 64, True), (BLOCK_HINT, "b_source", 0, True), (BLOCK_HINT | {"b_source": 1}, "b", 64, True),
     (FORGET, "a", 63, False), (FORGET, "a", 64, True), ({"opcode": Opcode.RECURRENT}, "a", 64, True),
-    ({"opcode": Opcode.SPARSE}, "a", 64, True),
+    ({"opcode": Opcode.SPARSE}, "a", 64, True), ({"opcode": Opcode.TAKE_TILE}, "dst", 63, False),
+    ({"opcode": Opcode.TAKE_TILE}, "dst", 64, True),
     (TSPECIAL, "a", 4095, False), ({"opcode": Opcode.LANE_MASK, "b_source": 1}, "b", 4095, False),
 ]
 
@@ -204,7 +205,7 @@ BOUNDARIES = [
 def test_operand_checks(fields, field, value, illegal, guard):
     """Illegal operands stop the program whatever the guard says; the operand of the error is the field."""
     word = pack({"guard": guard} | fields | {field: value})
-    result = simulator(CFG.replace(rnn=True)).run(Program([word, pack({"opcode": Opcode.HALT, "guard": 7})]))
+    result = simulator(CFG.replace(rnn=True, cores=2, l2_kib=8)).run(Program([word, pack({"opcode": Opcode.HALT, "guard": 7})]))
     if not illegal:
         assert result.ok, result.message()
         return

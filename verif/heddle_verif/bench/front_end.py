@@ -350,6 +350,30 @@ class _Everything:
         pass
 
 
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def tiles(dut):
+    """Numbers of tiles, each read at once; a false guard asks for none. A stop while a core waits is forgotten in the next run."""
+    bench = await prepared(dut, "bursty", 0.5)
+    if not bench.cfg.tile_scheduler:
+        return
+    lines = ["usetp.eq up0, ur0, ur0"]
+    for number in range(60):
+        guard = bench.random.choice(("", "", "@up0 ", "@!up0 ", "@up1 ", "@!up1 "))
+        lines += [f"{guard}take_tile ur{number}", *["umov ur61, 5"] * bench.random.randrange(2), f"mov r{number}, ur{number}"]
+    taken = assemble("\n".join([*lines, "halt"]), bench.cfg)
+    for wait in range(9):
+        await bench.load(assemble("again: take_tile ur1\nbra again", bench.cfg))
+        await bench.doorbell()
+        await bench.cycles(wait + 4)
+        dut.stop.value = 1
+        await bench.until_ended(50)
+        dut.stop.value = 0
+        await bench.resynchronise()
+        await bench.load(taken)
+        assert (await bench.run()).ok
+    bench.end(thread=9 * 60)
+
+
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def throughput(dut):
     """Cycles from one instruction to the next."""
