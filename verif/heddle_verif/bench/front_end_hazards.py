@@ -61,13 +61,17 @@ def text_of(generator, draw):
 
 
 def near(generator):
-    """An ``mm``, and a thread operation that writes a register of it or one near them: a product register, or a factor word."""
+    """An ``mm``, and a thread operation that writes a register of it or one near them: a product register, or a factor word in the group
+    before or behind."""
     cfg, random = generator.cfg, generator.random
     (factors, slices), target = generator.slices(), generator.register(product=True)
     words = cfg.factor_words // REGISTER_GROUPS     # of a group
     if random.random() < 0.5:
-        word = (factors - FIRST_FACTOR_REGISTER) // cfg.numbers_per_word + random.randrange(-words, slices + words)
-        register = FIRST_FACTOR_REGISTER + min(max(word, 0), cfg.factor_words - 1) * cfg.numbers_per_word
+        word = random.randrange(cfg.factor_words)
+        begin = word // words * words       # of its group
+        first = random.choice((begin - slices, word - random.randrange(slices), begin + words))
+        first = min(max(first, 0), cfg.factor_words - slices)
+        register, factors = (FIRST_FACTOR_REGISTER + number * cfg.numbers_per_word for number in (word, first))
     else:
         register = min(max(target + random.randrange(-16, cfg.threads + 16), 0), PRODUCT_REGISTERS - 1)
     thread = random.choice((f"mov r{register}, ur3", f"ld.b32 r{register}, {generator.address()}"))
@@ -76,7 +80,7 @@ def near(generator):
 
 
 def group(bench):
-    """Lines of a program: an operation of a unit, and some of the other one; in half of them the first two use registers near others."""
+    """Lines of a program: an operation of a unit, and some of the other one; the first two mostly use registers near others."""
     random, cfg = bench.random, bench.cfg
     threads = [ProgramGenerator.thread_alu] * 4 + [ProgramGenerator.load] * 2 + [
         ProgramGenerator.store, ProgramGenerator.thread_compare, ProgramGenerator.thread_special, ProgramGenerator.lane_mask]
@@ -85,7 +89,7 @@ def group(bench):
     draws = {"thread": lambda: random.choice(threads), "matrix": lambda: random.choice([ProgramGenerator.matrix] * 3 + offsets)}
     first, other = random.sample(list(draws), 2)
     lines = [text_of(ProgramGenerator(random, cfg), draws[unit]()) for unit in (first, *[other] * random.randint(1, MOST))]
-    if random.random() < 0.5:
+    if random.random() < 0.7:
         pair = near(ProgramGenerator(random, cfg))
         lines[:2] = pair[first], pair[other]
     return first, other, lines
