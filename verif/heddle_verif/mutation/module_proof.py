@@ -19,8 +19,8 @@ _PREPARE = ["flatten", "opt_dff", "splitcells", "opt_clean -purge", "memory_map"
 def equal_module(texts, command, limit_s=20):
     """Whether the module that a mutant breaks, with its submodules, was found equal to that of the unit in every cycle by itself.
 
-    Its outputs, and what registers that are read take next, are equal with whatever registers and inputs hold, also where the rest of the
-    unit never gives such inputs.
+    Its outputs, and what registers that are read take next, are equal. Registers and inputs may hold anything, also what the rest of the
+    unit never gives.
     """
     module = re.search(r" -module (\S+)", command)[1]
     start = [f"hierarchy -check -top {module}", "proc", "opt_clean"]
