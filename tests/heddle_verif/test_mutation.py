@@ -7,6 +7,7 @@ from amaranth.hdl import Module
 from amaranth.lib.wiring import Component, In, Out
 from heddle.lib.adder_tree import AdderTree
 from heddle_verif.mutation import mutate, results, sources
+from heddle_verif.mutation.module_proof import equal_module
 from heddle_verif.mutation.mutants import describe, differs, equal_registers, make_mutants, unit_texts
 from heddle_verif.mutation.mutate import run_units
 from heddle_verif.mutation.sources import source_texts
@@ -157,6 +158,11 @@ def test_variants_of_the_default_preset(name):
     assert not cfg.far_registers and cfg.dot == 8 and UNITS[name].count == 30
 
 
+def test_equal_module():
+    (commands, _, texts), harmless = make_mutants(lambda: AdderTree(4, 1), 3), "mutate -mode none -module mutated"
+    assert [equal_module(texts, command) for command in [*commands, harmless]] == [False] * 3 + [True]
+
+
 def test_differs():
     (commands, _, texts), harmless = make_mutants(lambda: AdderTree(4, 1), 3), "mutate -mode none"
     assert [differs(texts, command) for command in [*commands, harmless]] == [True] * 3 + [False]
@@ -185,7 +191,8 @@ class Half(Component):
 
 @pytest.mark.parametrize("bit, equal", [(0, False), (1, True)])
 def test_what_nothing_reads_is_equivalent(bit, equal):
-    assert equal_registers(unit_texts(Half()), f"mutate -mode inv -module mutated -cell half -port i -portbit {bit}") is equal
+    texts, command = unit_texts(Half()), f"mutate -mode inv -module mutated -cell half -port i -portbit {bit}"
+    assert equal_registers(texts, command) is equal_module(texts, command) is equal
 
 
 def test_description():

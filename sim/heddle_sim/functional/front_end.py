@@ -31,6 +31,8 @@ class FrontModel(FunctionalSimulator):
         Addresses of ``invalidate_descriptor``.
     expected : list of (int, int)
         Barrier and bytes of each ``barrier.expect``.
+    passed : list of int
+        Barrier of each ``barrier.wait`` with a true guard.
     images : list of int
         Addresses of ``rnn``.
     jobs : list of int
@@ -55,6 +57,7 @@ class FrontModel(FunctionalSimulator):
         self.copy: list[SimpleNamespace] = []
         self.tensor: list[SimpleNamespace] = []
         self.expected: list[tuple[int, int]] = []
+        self.passed: list[int] = []
         self.invalidated: list[int] = []
         self.waits: list[int | None] = []
         self.groups: list[Any] = []
@@ -111,4 +114,4 @@ class FrontModel(FunctionalSimulator):
         self.expected.append((instruction.a, self._b(instruction)))
 
     def _barrier_wait(self, instruction: SimpleNamespace) -> None:
-        pass
+        self.passed.append(instruction.a)

@@ -47,6 +47,12 @@ def test_program_end(name, simulator, seed):
     assert summary["tests"] == 1
 
 
+@pytest.mark.parametrize("name", ["tiny", pytest.param("small", marks=pytest.mark.variant)])
+def test_exact_hazards(name, simulator, seed):
+    cfg = CONFIGS[name]
+    run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front_end_hazards", cfg=cfg, simulator=simulator, seed=seed)
+
+
 def test_recurrent(simulator, seed):
     cfg = CONFIGS["tiny"]
     summary = run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front_end_recurrent", cfg=cfg, simulator=simulator, seed=seed)
@@ -56,7 +62,7 @@ def test_recurrent(simulator, seed):
 def test_sparse(simulator, seed):
     cfg = CONFIGS["tiny"]
     summary = run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front_end_sparse", cfg=cfg, simulator=simulator, seed=seed)
-    assert summary["tests"] == 5
+    assert summary["tests"] == 6
 
 
 def test_tensors(simulator, seed):

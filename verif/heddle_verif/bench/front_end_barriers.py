@@ -33,7 +33,8 @@ async def barriers_in_turn(dut, latency):
     await bench.drain()
     program = [f"barrier.wait b{index}" for index in (*complete, others[0], complete[0])]
     await bench.load(assemble("\n".join([*program, "halt"]), bench.cfg))
+    bench.scoreboards["passed"].expect(*complete)
     await bench.doorbell()
     await bench.until_ended(120)
     assert [(error["code"], error["pc"]) for error in bench.errors] == [(ErrorCode.BARRIER_UNDERRUN, 8)]
-    bench.end(copy=10)
+    bench.end(copy=10, passed=100)

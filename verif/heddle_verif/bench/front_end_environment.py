@@ -145,6 +145,7 @@ class FrontBench(Bench):
                   "tensor": tensor_operation_layout()}
         self.scoreboards = {unit: Scoreboard(f"o_{unit}", strict=True) for unit in self.units}
         self.scoreboards["expect"] = Scoreboard("expect", strict=True)
+        self.scoreboards["passed"] = Scoreboard("passed", strict=True)
         self.scoreboards["invalidate"] = Scoreboard("invalidate", strict=True)
         self.sinks = {unit: self.sink(f"o_{unit}", shapes[unit], pause=self.pause, on_item=getattr(self, f"_take_{unit}"))
                       for unit in self.units}
@@ -211,10 +212,12 @@ class FrontBench(Bench):
         getattr(self.dut, f"units__{_signal_of(unit)}_busy").value = 1
 
     def _observe(self):
-        """What the front end shows besides its operations: bytes expected at barriers, stalls and reasons, when ``wait`` leaves."""
+        """What the front end shows besides its operations: what barriers are told, stalls and reasons, when ``wait`` leaves."""
         dut = self.dut
         if dut.barriers__expect__valid.value:
             self.scoreboards["expect"].observe((int(dut.barriers__expect__barrier.value), int(dut.barriers__expect__bytes.value)))
+        if dut.barriers__passed.value:
+            self.scoreboards["passed"].observe(int(dut.barriers__index.value))
         if self.cfg.tensors and dut.o_invalidate__valid.value:
             self.scoreboards["invalidate"].observe(int(dut.o_invalidate__payload.value))
         refused = [_signal_of(unit) for unit, valid, ready in self._offers if valid.value and not ready.value]
@@ -229,6 +232,7 @@ class FrontBench(Bench):
         assert hazard + ("thread" in refused) + ("matrix" in refused) <= 1, "one operation is pending"
         offered = [_signal_of(unit) for unit, valid, _ in self._offers if valid.value]
         assert "copy" not in offered or not (hazard or len(offered) > 1), "a copy must not pass an operation before it"
+        assert "copy" not in offered or not self._hold, "a copy must not pass an mm that awaits its factors"
         number = len(self.instruction_cycles)
         if self.cfg.tensors:
             self._observe_groups(self.groups[number] if leaves and number < len(self.groups) else None)
@@ -369,6 +373,7 @@ class FrontBench(Bench):
             self.scoreboards["tensor"].expect(*(vars(operation) for operation in self.model.tensor))
         self.scoreboards["invalidate"].expect(*self.model.invalidated)
         self.scoreboards["expect"].expect(*self.model.expected)
+        self.scoreboards["passed"].expect(*self.model.passed)
         self.waits, self.groups = self.model.waits, self.model.groups
         return result
 

@@ -94,3 +94,24 @@ async def control_goes_on(dut):
         bench.instructions = ["halt"]
         assert (await bench.run()).ok
     bench.end()
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def behind_a_job(dut):
+    """An operation is offered two cycles after the last job is done."""
+    bench, engine = await prepared(dut, "none", 0.5, beside=Engine)
+    for jobs in (1, 2, 1, SPARSE_JOBS):
+        bench.instructions = [*["sparse ur1"] * jobs, "mov r1, ur2", "halt"]
+        await bench.load(assemble("\n".join(bench.instructions), bench.cfg))
+        bench.expect()
+        await bench.doorbell()
+        while not engine.left:
+            await RisingEdge(dut.clk)
+        since = 0
+        while not dut.o_thread__valid.value:
+            since = 0 if dut.sparse__left.value else since + 1
+            await RisingEdge(dut.clk)
+        assert since == 2, since
+        await bench.until_ended(60)
+        await bench.drain()
+    bench.end(thread=4)

@@ -18,6 +18,8 @@ from ..fixture import Bench
 from ..stimulus.shared_memories import SHARED
 from .reduction_unit import choices
 
+CORNERS = (0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFE, 0xFFFFFFFF)       # equal elements, zero, carries from one half into the other
+
 
 class DmaBench(Bench):
     """Copies one after the other, and the bytes that must be there."""
@@ -31,6 +33,9 @@ class DmaBench(Bench):
         await super().start()
         self.pairs, self.reduced = [pair for pair in choices(self.cfg) if pair[1] not in FLOAT_FORMATS], 0
         self.banks = BankMemory(self.dut, self.cfg, self.rng, read="bank_read", write="bank_write", **self.shared)
+        words = self.banks.data.view(np.uint32)
+        corners = np.flatnonzero(self.rng.random(len(words)) < 0.6)
+        words[corners] = self.rng.choice(np.array(CORNERS, np.uint32), len(corners))
         self.golden = self.banks.data.copy()
         self.moves = self.source("i", move_layout(self.cfg), pause=self.pause, on_item=self._accepted)
         self.told = self.sink("o_moved", barrier_arrival_layout, pause=self.pause, on_item=self._moved)
@@ -127,7 +132,8 @@ async def large_copy(dut, reduces):
     if reduces and not bench.cfg.reductions:
         return
     await bench.start()
-    blocks = min(ARRIVAL_BLOCKS + 100, bench.cfg.shared_bytes // BANK_BYTES // 2)
+    rest = 0b0011011 if reduces else 0b1100100
+    blocks = min(ARRIVAL_BLOCKS + rest, bench.cfg.shared_bytes // BANK_BYTES // 2)
     bench.move(blocks, 5, reduces)
     bench.told.pause.step = lambda other: bench.cycle % 3 > 0
     cycles = await bench.idle(1)

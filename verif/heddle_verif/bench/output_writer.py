@@ -95,13 +95,14 @@ async def pace(dut):
     assert bench.cycle - begin == 40 * bench.requests + 2 and bench.most == 1, (bench.cycle - begin, bench.most)
 
 
-@cocotb.test(timeout_time=200, timeout_unit="us")
+@cocotb.test(timeout_time=400, timeout_unit="us")
 async def outside(dut):
     """Items beyond memory are dropped; the address of the first stands until ``stop``; none is requested."""
     bench = WriterBench(dut, delay=5, places=4)
     await bench.start()
     size = len(bench.expected)
     ends = [size - bench.bytes + bench.unit * number for number in range(1, bench.bytes // bench.unit + 1)]
+    ends += [size + (1 << bit) - bench.bytes for bit in range(bench.bytes.bit_length(), 20)]
     for address in (*ends, size, (1 << 20) - bench.unit):
         for place in (bench.place(), address, size, bench.place()):
             bench.put(place)

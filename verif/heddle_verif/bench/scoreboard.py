@@ -77,14 +77,17 @@ class Model:
 
 
 def few_granules(rng, same, turns):
-    """Instructions of up to two groups. ``same``: how often one has the groups of the one before; ``turns``: how often it is for the
-    other unit."""
+    """Instructions of up to two groups, out of four for a while, so that they often meet. ``same``: how often one has the groups of the one
+    before; ``turns``: how often it is for the other unit."""
 
     def groups():
-        return sum(1 << bit for bit in set(rng.integers(0, REGISTER_GROUPS, int(rng.integers(0, 3))).tolist()))
+        return sum(1 << bit for bit in set(rng.choice(near, int(rng.integers(0, 3))).tolist()))
 
-    uses, for_matrix = {"product": groups(), "factor": groups()}, False
-    while True:
+    for_matrix = False
+    for index in itertools.count():
+        if index % 200 == 0:
+            near = rng.permutation(REGISTER_GROUPS)[:4]
+            uses = {"product": groups(), "factor": groups()}
         if rng.random() >= same:
             uses = {"product": groups(), "factor": groups()}
         elif rng.random() < 0.3:

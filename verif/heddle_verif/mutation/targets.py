@@ -57,7 +57,8 @@ TINY = load_config("tiny")
 PLAIN = TINY.replace(rnn=False, sparse=False)         # the lanes of the engine have a bench of their own
 FRONT_END_TESTS = (("front_end", "random_programs/.*finish=0.5$|throughput|masks|barriers|unused|place_of|cycle_register|violations|"
                                  "control_errors"),
-                   ("front_end_recurrent", None), ("front_end_tensors", None),
+                   ("front_end_hazards", None), ("front_end_sparse", None), ("front_end_recurrent", None), ("front_end_tensors", None),
+                   ("front_end_program", None), ("front_end_barriers", None),
                    ("front_end", "kernel|hazards|undefined|limits|random_programs/.*finish=0.05$|stops"))
 MEMORY, MEMORY_PORTS = TINY.replace(bank_patience=16), {"readers": 3, "writers": 2}
 SMALL = TINY.replace(shared_memory_kib=4)

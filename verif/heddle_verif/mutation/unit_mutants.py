@@ -5,6 +5,7 @@ import time
 
 from heddle_sim.toolchain.cocotb_runner import BenchFailure, run_bench
 
+from .module_proof import equal_module
 from .mutants import SELECT, describe, differs, equal_registers, make_mutants
 from .targets import UNITS, waivers
 
@@ -77,7 +78,8 @@ class UnitMutants:
         command = self._command(number)
         if describe(command) in waivers(self.name):
             return "waived"
-        return "equivalent" if equal_registers(self._mutants()[2], command) else "other_tests"
+        texts = self._mutants()[2]
+        return "equivalent" if equal_module(texts, command) or equal_registers(texts, command) else "other_tests"
 
     def _other_tests(self, number):
         return self._run_tests(number, self._target.tests[1:]) or "all_cycles"

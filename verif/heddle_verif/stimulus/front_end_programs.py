@@ -291,12 +291,18 @@ class ProgramGenerator:
     def element(self):
         return self.random.choice((8, 16)) if self.cfg.mm16 else 8
 
-    def matrix(self):
+    def matrix_address(self):
         segment, offset = self.random.choice(SHARED_SEGMENTS), self.random.randrange(FIRST_FACTOR_REGISTER, self.cfg.registers)
-        address = f"ur{segment}:rf{offset}:{self.number()}"
+        return f"ur{segment}:rf{offset}:{self.number()}"
+
+    def offsets(self, address):
+        slices = self.random.randrange(1, min(16, self.cfg.offset_words) + 1)
+        self.text(f"offsets.k{slices} {self.random.randrange(self.cfg.offset_words - slices + 1)}, {address}")
+
+    def matrix(self):
+        address = self.matrix_address()
         if self.cfg.compiled_offsets and self.random.random() < 0.1:
-            slices = self.random.randrange(1, min(16, self.cfg.offset_words) + 1)
-            self.text(f"offsets.k{slices} {self.random.randrange(self.cfg.offset_words - slices + 1)}, {address}")
+            self.offsets(address)
             return
         merge = self.merge()[0] + (".t1" if self.transposes() else "")
         if self.cfg.compiled_offsets and self.random.random() < 0.2:
