@@ -23,9 +23,9 @@ from .sparse_product import BLOCK_CYCLES, Panel, SparseProductKernel, SparseProd
 
 __all__ = ["ScheduledProductKernel"]
 
-_AHEAD = 2              # tiles that a core has beside the one that it works on
+_AHEAD = 2              # tiles that a core loads beside the one that it starts
 _TILES = 16             # of a core on average
-_LEAST_CYCLES = 200     # of a tile: its instructions take about 100, and its descriptor as long
+_LEAST_CYCLES = 200     # of a tile: its instructions take about 100, and its descriptor nearly as long
 _MOST_BOX = 256         # rows
 
 

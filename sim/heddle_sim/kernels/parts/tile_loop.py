@@ -13,7 +13,7 @@ from .sparse_schedule import FROM, PACKAGE_BARRIERS, PACKAGES, STORE_FROM, STORE
 __all__ = ["TileTable", "loop_lines", "tile_load"]
 
 _NUMBER, _PART, _ENTRIES, _COORDINATES = 24, 25, 26, 30     # uniform registers; of each slot the address of its entry; two zeros
-_STORES = 4             # uniform predicate: there is a tile before; 0 to 3: the slot has a tile
+_STORES = (5, 4)        # uniform predicates: there is a tile before, and one before that; 0 to 3: the slot has a tile
 
 
 class TileTable(NamedTuple):
@@ -51,7 +51,8 @@ def _times(target: int, number: int, factor: int) -> list[str]:
 
 
 def tile_load(table: TileTable, slot: int, slots: int, address: int) -> list[str]:
-    """Instructions that take the next tile and copy its job and its body to a slot at ``address``, if there is one."""
+    """Instructions that take the next tile and copy its job and its body to a slot at ``address``, if there is one. Its descriptor goes to
+    the L2 cache, as the store waits for it."""
     entry, barrier, there = _ENTRIES + slot, PACKAGE_BARRIERS + slot, f"@up{slot} "
     return [
         f"take_tile ur{_NUMBER}", f"usetp.lt up{slot}, ur{_NUMBER}, {table.tiles}", *_times(entry, _NUMBER, table.pitch),
@@ -59,7 +60,8 @@ def tile_load(table: TileTable, slot: int, slots: int, address: int) -> list[str
         f"umov ur{TO}, {address}", f"uadd ur{FROM}, ur{entry}, {slot * JOB_BYTES}",
         f"{there}copy_block.shared.global ur{TO}, ur{FROM}, {JOB_BYTES // BANK_BYTES}, b{barrier}",
         f"umov ur{TO}, {address + JOB_BYTES}", f"uadd ur{FROM}, ur{entry}, {table.head(slots)}",
-        f"{there}copy_block.shared.global ur{TO}, ur{FROM}, {table.body // BANK_BYTES}, b{barrier}"]
+        f"{there}copy_block.shared.global ur{TO}, ur{FROM}, {table.body // BANK_BYTES}, b{barrier}",
+        f"uadd ur{FROM}, ur{entry}, {slots * JOB_BYTES}", f"{there}prefetch_block ur{FROM}, {DESCRIPTOR_BYTES // BANK_BYTES}"]
 
 
 def loop_lines(schedule: Schedule, loads: list[list[str]], places: list[tuple[int, int]], adds: bool) -> list[str]:
@@ -80,21 +82,26 @@ def loop_lines(schedule: Schedule, loads: list[list[str]], places: list[tuple[in
     while schedule.issued < len(schedule.loads):
         schedule.wait(schedule.loads[schedule.issued].after + 1)
         schedule.load_ahead()
+
+    def store(slot: int, before: int) -> list[str]:
+        of = (slot - before) % slots
+        return _store(slots, of, places[of][1], adds, before)
+
     lines = [*schedule.lines, f"umov ur{_COORDINATES}, 0", f"umov ur{_COORDINATES + 1}, 0"]
     for slot, (package, _) in enumerate(places):
-        lines += [f"tile_{slot}:", f"@!up{slot} bra last_{slot}", f"wait_group.read {slots - 2}",
-                  f"barrier.wait b{PACKAGE_BARRIERS + slot}", f"umov ur{TO}, {package}", f"sparse ur{TO}", "wait_sparse 1",
-                  *loads[(slot + ahead) % slots], *_store(slots, (slot - 1) % slots, places[slot - 1][1], adds),
-                  f"usetp.eq up{_STORES}, ur{TO}, ur{TO}"]
+        lines += [f"tile_{slot}:", f"@!up{slot} bra last_{slot}", f"wait_group.read {slots - 3}",
+                  f"barrier.wait b{PACKAGE_BARRIERS + slot}", f"umov ur{TO}, {package}", f"sparse ur{TO}", "wait_sparse 2",
+                  *store(slot, 2), *loads[(slot + ahead) % slots],
+                  f"@up{_STORES[0]} usetp.eq up{_STORES[1]}, ur{TO}, ur{TO}", f"usetp.eq up{_STORES[0]}, ur{TO}, ur{TO}"]
     lines.append("bra tile_0")
     for slot in range(slots):
-        lines += [f"last_{slot}:", "wait_sparse 0", *_store(slots, (slot - 1) % slots, places[slot - 1][1], adds), "halt"]
+        lines += [f"last_{slot}:", "wait_sparse 1", *store(slot, 2), "wait_sparse 0", *store(slot, 1), "halt"]
     return lines
 
 
-def _store(slots: int, slot: int, sums: int, adds: bool) -> list[str]:
-    """Instructions that store the sums of the tile before, which was in a slot, as one group."""
-    there = f"@up{_STORES} "
+def _store(slots: int, slot: int, sums: int, adds: bool, before: int) -> list[str]:
+    """Instructions that store the sums of the tile ``before`` this one, which was in a slot, as one group."""
+    there = f"@up{_STORES[before - 1]} "
     return [f"umov ur{STORE_FROM}, {sums}", f"uadd ur{STORE_TO}, ur{_ENTRIES + slot}, {slots * JOB_BYTES}",
             f"{there}invalidate_descriptor ur{STORE_TO}",
             f"{there}copy_tensor.tile.2d.global.shared{'.add' * adds} ur{STORE_FROM}, ur{STORE_TO}, ur{_COORDINATES}",
