@@ -1,11 +1,12 @@
 """Row address generator of tensor boxes: nested loops of tile mode, pixels of im2col mode [S1.5, S1.6]."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
 from ..constants import BANK_BYTES
 from ..isa.tensor_descriptor import MAX_RANK
+from ..lib.onehot import select_one_hot
 from ..lib.register_slice import RegisterSlice
 from ..lib.stream import link
 from ..parameters.tmau import TmauParameters
@@ -109,9 +110,11 @@ class BoxWalk(Component):
         ahead, shown = Signal(), Signal()       # the first row bypasses the loop registers; it did so in the cycle before
         box = Signal(box_walk_layout(self.cfg), reset_less=True)
         ends = Signal(LOOPS)        # the loop is at its last position
+        ended = Signal(LOOPS + 1, init=1)       # bit d: loops 0 to d - 1 are at their last positions; registered, as many registers need it
+        last_pixel = Signal(reset_less=True)        # ``pixels_minus_one`` is zero
         m.d.comb += [
             free.eq(rows.i.ready),
-            last.eq(Mux(box.pixels, (box.pixels_minus_one == 0) & ends[0], ends.all())),
+            last.eq(Mux(box.pixels, last_pixel & ended[1], ended[LOOPS])),
             self.i.ready.eq(~self.stop & (~active | (free & last))),
         ]
         incoming, first_ends = self.i.payload, Signal(LOOPS)
@@ -121,46 +124,49 @@ class BoxWalk(Component):
             ahead.eq(self.i.valid & self.i.ready & ~active & free),
         ]
         m.d.sync += shown.eq(ahead)
+        next_ends = Signal.like(ends, name="next_ends")
+        m.d.comb += next_ends.eq(ends)
+        m.d.sync += [ends.eq(next_ends), ended.eq(Cat(next_ends[:d].all() for d in range(LOOPS + 1)))]
         with m.If(self.i.ready):
-            m.d.sync += [active.eq(self.i.valid & ~(ahead & single)), box.eq(incoming), ends.eq(first_ends)]
+            m.d.comb += next_ends.eq(first_ends)
+            m.d.sync += [active.eq(self.i.valid & ~(ahead & single)), box.eq(incoming), last_pixel.eq(incoming.pixels_minus_one == 0)]
         with m.Elif(free | shown):
-            self._advance(m, box, ends)
+            m.d.sync += last_pixel.eq(box.pixels_minus_one == ended[1])
+            self._advance(m, box, ended, next_ends)
         with m.If(self.stop):
             m.d.sync += active.eq(0)
         inside = Cat((loop.position >= 0) & (loop.rest >= 0) for loop in box.loop).all()
         m.d.comb += [
             rows.i.valid.eq(ahead | (active & ~shown & ~self.stop)),
-            rows.i.payload.place.eq(Mux(ahead, incoming.loop[0].place, box.loop[0].place)),
-            rows.i.payload.inside.eq(Mux(ahead, incoming.inside, inside)),
-            rows.i.payload.last.eq(Mux(ahead, single, last)),
+            rows.i.payload.place.eq(Mux(active, box.loop[0].place, incoming.loop[0].place)),
+            rows.i.payload.inside.eq(Mux(active, inside, incoming.inside)),
+            rows.i.payload.last.eq(Mux(active, last, single)),
         ]
         return m
 
-    def _advance(self, m, box, ends):
+    def _advance(self, m, box, ended, next_ends):
         """Next row: the innermost loop that has not ended takes a step, and all inner loops restart."""
-        stepping = Signal(range(LOOPS))
+        stepping = [ended[d] & ~ended[d + 1] for d in range(LOOPS)]
         place = Signal(place_bits(self.cfg))
-        for d in reversed(range(LOOPS)):
-            with m.If(~ends[d]):
-                m.d.comb += stepping.eq(d)
-        m.d.comb += place.eq(Array(loop.place for loop in box.loop)[stepping] + Array(loop.step_blocks for loop in box.loop)[stepping])
-        m.d.sync += box.pixels_minus_one.eq(box.pixels_minus_one - ends[0])
+        m.d.comb += place.eq(select_one_hot(stepping, (loop.place for loop in box.loop))
+                             + select_one_hot(stepping, (loop.step_blocks for loop in box.loop)))
+        m.d.sync += box.pixels_minus_one.eq(box.pixels_minus_one - ended[1])
         for d, loop in enumerate(box.loop):
-            with m.If(d <= stepping):
+            with m.If(ended[d]):
                 m.d.sync += loop.place.eq(place)
-            with m.If(d == stepping):
+            with m.If(stepping[d]):
                 m.d.sync += [
                     loop.position.eq(loop.position + loop.step),
                     loop.rest.eq(loop.rest - loop.step),
                     loop.left.eq(loop.left - loop.step),
-                    ends[d].eq(loop.left <= loop.step << 1),
                 ]
+                m.d.comb += next_ends[d].eq(loop.left <= loop.step << 1)
             if d == LOOPS - 1:      # outermost loop: never restarts
                 continue
-            with m.If(d < stepping):
+            with m.If(ended[d + 1]):
                 m.d.sync += [
                     loop.position.eq(loop.restart),
                     loop.rest.eq(loop.restart_rest),
                     loop.left.eq(loop.restart_left),
-                    ends[d].eq(loop.restart_left <= loop.step),
                 ]
+                m.d.comb += next_ends[d].eq(loop.restart_left <= loop.step)

@@ -1,6 +1,6 @@
 """Descriptor cache of the TMAU: tensor descriptors by address [S1.3]."""
 
-from amaranth.hdl import Array, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
@@ -15,6 +15,8 @@ __all__ = ["DescriptorCache"]
 
 TAG_START = exact_log2(DESCRIPTOR_ALIGNMENT)
 HALVES = DESCRIPTOR_BYTES // DESCRIPTOR_ALIGNMENT      # one burst each; a half never crosses 4 KiB
+# Bits of the control word: mode, rank, format, interleave, swizzle and fill. They select what setup does with all other fields.
+CONTROL_START, CONTROL_END = descriptor_layout["mode"].offset, descriptor_layout["fill"].offset + descriptor_layout["fill"].width
 
 
 class DescriptorCache(Component):
@@ -36,7 +38,8 @@ class DescriptorCache(Component):
     i : In(stream of {"address": 32, "request": shape})
         Requests with the byte address of the descriptor.
     o : Out(stream of {"descriptor": descriptor_layout, "address": 32, "request": shape, "error": 1})
-        Requests with their descriptor. ``descriptor`` is an asynchronous read of the contents; the other members are registered.
+        Requests with their descriptor. ``descriptor`` is an asynchronous read of the contents; its control word and the other members are
+        registered.
     read_request : Out(stream.Signature(read_request_layout(cfg, 1)))
         Read bursts; the tag is the half of the descriptor.
     read_data : In(stream.Signature(read_data_layout(cfg, 1)))
@@ -99,15 +102,19 @@ class DescriptorCache(Component):
             with m.If(self.invalidate & (tags[number] == self._tag(self.invalidate_address))):
                 m.d.sync += valid[number].eq(0)
         fetch = self._fetch(m, tags, valid, index, hit | illegal)
-        m.d.comb += [resolved.eq(hit | illegal | fetch["fetched"]), self.i.ready.eq(free & resolved)]
+        next_index = Signal.like(index, name="next_index")
+        m.d.comb += [
+            resolved.eq(hit | illegal | fetch["fetched"]), self.i.ready.eq(free & resolved),
+            next_index.eq(Mux(fetch["fetched"], fetch["entry"], hit_index)),
+        ]
         with m.If(free):
             m.d.sync += [
                 self.o.valid.eq(self.i.valid & resolved),
                 self.o.payload.address.eq(address), self.o.payload.request.eq(self.i.payload.request),
                 self.o.payload.error.eq(fetch["fetched"] & fetch["failed"]),
-                index.eq(Mux(fetch["fetched"], fetch["entry"], hit_index)),
+                index.eq(next_index),
             ]
-        self._contents(m, index, fetch["entry"])
+        self._contents(m, index, next_index, free, fetch["entry"])
         return m
 
     def _tag(self, address):
@@ -152,16 +159,28 @@ class DescriptorCache(Component):
             m.d.sync += fetched.eq(0)
         return {"fetched": fetched, "failed": failed, "entry": entry}
 
-    def _contents(self, m, index, entry):
-        """Contents of the entries; a beat is written when received, in any interleaving of the two halves."""
+    def _contents(self, m, index, next_index, free, entry):
+        """Contents of the entries; a beat is written when received, in any interleaving of the two halves.
+
+        Control words lie in a memory of their own, which is read a cycle earlier than the rest.
+        """
         parts = 8 * DESCRIPTOR_BYTES // self.cfg.axi_data_bits
         per_half = parts // HALVES
         m.submodules.contents = contents = Memory(shape=data.ArrayLayout(self.cfg.axi_data_bits, parts), depth=self.entries, init=[])
-        write, read = contents.write_port(granularity=1), contents.read_port(domain="comb")
-        answer = self.read_data
+        write, read, answer = contents.write_port(granularity=1), contents.read_port(domain="comb"), self.read_data
         numbers = Array(Signal(range(per_half), name=f"beat_{half}") for half in range(HALVES))
         number = numbers[answer.payload.tag]
-        m.d.comb += [write.addr.eq(entry), read.addr.eq(index), self.o.payload.descriptor.eq(read.data)]
+        m.submodules.controls = controls = Memory(shape=CONTROL_END - CONTROL_START, depth=self.entries, init=[])
+        write_control, read_control = controls.write_port(), controls.read_port(domain="comb")
+        control = Signal(controls.shape, reset_less=True)
+        with m.If(free):
+            m.d.sync += control.eq(read_control.data)
+        bits, (part, start) = read.data.as_value(), divmod(CONTROL_START, self.cfg.axi_data_bits)
+        m.d.comb += [
+            write.addr.eq(entry), read.addr.eq(index), write_control.addr.eq(entry), read_control.addr.eq(next_index),
+            write_control.en.eq(write.en[part]), write_control.data.eq(answer.payload.data[start:]),
+            self.o.payload.descriptor.as_value().eq(Cat(bits[:CONTROL_START], control, bits[CONTROL_END:])),
+        ]
         for part in range(parts):
             m.d.comb += write.data[part].eq(answer.payload.data)
             half, beat = divmod(part, per_half)

@@ -139,10 +139,10 @@ class BoxBytes(Component):
         First cycle of a box: start with ``pitch_bytes``.
     enable : In(1)
         A dimension is present in this cycle.
-    box : In(9)
-        Elements of the dimension, 1 to 256.
-    step : In(4)
-        Traversal stride, 1 to 8: the count is ceil(``box`` / ``step``).
+    box_minus_one : In(8)
+        Last element of the dimension, 0 to 255.
+    step_minus_one : In(3)
+        Traversal stride of 1 to 8, minus one: the count is ``box_minus_one`` // stride + 1.
     pixels : In(1)
         The count is ``pixels_per_column`` instead.
     one : In(1)
@@ -164,14 +164,14 @@ class BoxBytes(Component):
     def __init__(self, cfg):
         self.cfg = cfg = TmauParameters.of(cfg)
         super().__init__({
-            "begin": In(1), "enable": In(1), "box": In(9), "step": In(4), "pixels": In(1), "one": In(1), "pixels_per_column": In(11),
-            "pitch_bytes": In(ROW_BITS), "bytes": Out(cfg.shared_address_bits + 1),
+            "begin": In(1), "enable": In(1), "box_minus_one": In(8), "step_minus_one": In(3), "pixels": In(1), "one": In(1),
+            "pixels_per_column": In(11), "pitch_bytes": In(ROW_BITS), "bytes": Out(cfg.shared_address_bits + 1),
         })
 
     def elaborate(self, platform):
         m = Module()
-        # Rounded-up reciprocals: exact for the 256 values of box - 1.
-        reciprocals = Array(Const(-(-(1 << _RECIPROCAL_BITS) // max(step, 1)), _RECIPROCAL_BITS + 1) for step in range(9))
+        # Rounded-up reciprocals: exact for the 256 values of ``box_minus_one``.
+        reciprocals = Array(Const(-(-(1 << _RECIPROCAL_BITS) // step), _RECIPROCAL_BITS + 1) for step in range(1, 9))
         count = Signal(11, reset_less=True)
         arrived = Signal()
         total = Signal(len(self.bytes), reset_less=True)
@@ -184,7 +184,7 @@ class BoxBytes(Component):
         with m.Elif(self.one):
             m.d.sync += count.eq(1)
         with m.Else():
-            m.d.sync += count.eq((((self.box - 1)[:8] * reciprocals[self.step]) >> _RECIPROCAL_BITS) + 1)
+            m.d.sync += count.eq(((self.box_minus_one * reciprocals[self.step_minus_one]) >> _RECIPROCAL_BITS) + 1)
         with m.If(self.begin):
             m.d.sync += total.eq(self.pitch_bytes)
         with m.Elif(arrived):

@@ -16,7 +16,7 @@ from ..isa.tensor_descriptor import (
     no_descriptor,
 )
 from ..isa.tensor_rules import COORDINATE_OFFSET_BITS, CORNER_LIMITS, SHARED_ALIGNMENT
-from ..lib.onehot import is_one_of
+from ..lib.onehot import any_of, is_one_of
 from ..lib.product import BoundedProduct
 from ..parameters.tmau import TmauParameters
 from .layouts import NO_VIOLATION, tensor_request_layout, violation_layout
@@ -53,15 +53,17 @@ def DimensionPort():
         Coordinate and offset of the request.
     lower, upper : Out(signed(16))
         Corners of the pixel box.
-    extent, left : Out(signed(POSITION_BITS + 1))
-        Elements of the pixel box; elements from the coordinate to its end.
+    extent : Out(signed(POSITION_BITS + 1))
+        Elements of the pixel box.
+    empty, behind : Out(1)
+        The pixel box has no elements; the coordinate lies behind its last one.
     """
     # Not one payload: fields are computed from each other, and Verilator takes a vector as one signal.
     return Signature({
         "valid": Out(1), "begin": Out(1), "number": Out(3), "exists": Out(1), "spatial": Out(1), "spatial_dimensions": Out(3),
         "store": Out(1), "odd_stride": Out(1), "stride": Out(32), "coordinate": Out(signed(32)), "offset": Out(16),
         "lower": Out(signed(16)), "upper": Out(signed(16)), "extent": Out(signed(POSITION_BITS + 1)),
-        "left": Out(signed(POSITION_BITS + 1)),
+        "empty": Out(1), "behind": Out(1),
     })
 
 
@@ -111,18 +113,21 @@ class DimensionChecks(Component):
                                  for name, corner in (("lower", i.lower), ("upper", i.upper))]
                     m.d.comb += wrong["offset"].eq(i.offset[COORDINATE_OFFSET_BITS[count]:].any())
         violation = Signal(violation_layout)
-        _first(m, violation, i.number, [
+        rules = [
             (ErrorCode.TENSOR_STRIDE_ALIGNMENT, i.odd_stride, i.stride),
             (ErrorCode.TENSOR_LOWER_CORNER, i.spatial & wrong["lower"], i.lower),
             (ErrorCode.TENSOR_UPPER_CORNER, i.spatial & wrong["upper"], i.upper),
-            (ErrorCode.TENSOR_PIXEL_BOX, i.spatial & (i.extent < 1), i.extent),
+            (ErrorCode.TENSOR_PIXEL_BOX, i.spatial & i.empty, i.extent),
             (ErrorCode.TENSOR_COORDINATE_NEGATIVE, i.exists & i.store & (i.coordinate < 0), i.coordinate),
-            (ErrorCode.TENSOR_COORDINATE_BOX, i.spatial & ((i.coordinate < i.lower) | (i.left < 1)), i.coordinate),
+            (ErrorCode.TENSOR_COORDINATE_BOX, i.spatial & ((i.coordinate < i.lower) | i.behind), i.coordinate),
             (ErrorCode.TENSOR_OFFSET, i.spatial & (wrong["offset"] | (i.store & i.offset.any())), i.offset),
             (ErrorCode.TENSOR_STORE_CORNER, i.spatial & i.store & ((i.lower < 0) | (i.upper > 0)),
              Mux(i.lower < 0, i.lower, i.upper)),
-        ])
-        with m.If(i.valid & (i.begin | (violation.code < self.o.code))):
+        ]
+        _first(m, violation, i.number, rules)
+        # ``code`` of the result is compared with each rule, not with the first broken one, which is late in the cycle.
+        earlier = any_of(broken & (self.o.code > error.value) for error, broken, _ in rules)
+        with m.If(i.valid & (i.begin | earlier)):
             m.d.sync += self.o.eq(violation)
         m.d.comb += self.failed.eq(self.o.code != NO_VIOLATION)
         return m
@@ -204,13 +209,17 @@ class RequestChecks(Component):
         # Every rule has a register; the first broken one is found behind them.
         broken = Signal(len(rules), reset_less=True)
         values = [Signal.like(Value.cast(value), name=f"value_{number}", reset_less=True) for number, (_, _, value) in enumerate(rules)]
-        address, moves = Signal.like(request.shared_address, reset_less=True), Signal(reset_less=True)
+        address, moves, far = Signal.like(request.shared_address, reset_less=True), Signal(reset_less=True), Signal(reset_less=True)
+        room_bits = self.cfg.shared_address_bits
         with m.If(self.keep):
             m.d.sync += [broken.eq(Cat(Value.cast(condition).any() for _, condition, _ in rules)),
                          *(register.eq(Value.cast(value)) for register, (_, _, value) in zip(values, rules, strict=True)),
-                         address.eq(request.shared_address), moves.eq(~request.prefetch)]
+                         address.eq(request.shared_address), moves.eq(~request.prefetch),
+                         far.eq(request.shared_address[room_bits:].any())]
         no_room = Signal()
-        m.d.comb += [no_room.eq(moves & (address + self.room > self.cfg.shared_bytes)), self.failed.eq(broken.any() | no_room)]
+        last = Signal(room_bits + 2)        # last byte of the box; a box has at least one
+        m.d.comb += [last.eq(address[:room_bits] + self.room - 1), no_room.eq(moves & (far | last[room_bits:].any())),
+                     self.failed.eq(broken.any() | no_room)]
         _first(m, self.o, 0, [
             *((code, bit, value) for (code, _, _), bit, value in zip(rules, broken, values, strict=True)),
             (ErrorCode.TENSOR_SHARED_RANGE, no_room, address),      # needs ``room``, the last result

@@ -2,14 +2,14 @@
 
 from typing import NamedTuple
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
 from ..interfaces.reductions import lacks_reduction
 from ..isa.error_codes import ErrorCode
-from ..isa.tensor_descriptor import SWIZZLE_BYTES, Interleave, TensorFormat, TensorMode
-from ..lib.onehot import is_one_of
+from ..isa.tensor_descriptor import MAX_SPATIAL, SWIZZLE_BYTES, Interleave, TensorFormat, TensorMode
+from ..lib.onehot import any_of, is_one_of, select_one_hot
 from ..lib.product import PartialProduct
 from ..parameters.tmau import TmauParameters
 from .box_walk import FAR, LOOPS, place_bits
@@ -40,7 +40,8 @@ class _Step(NamedTuple):
     """Cycle of a request: the setup of one loop."""
 
     begin: Value    # first cycle
-    loop: Signal    # loop being set up; after the last one the sums are completed
+    here: Signal    # loop being set up, one-hot; after the last one the sums are completed
+    loop: Signal    # its number
     go: Signal      # the cycle is not a wait for the preceding result
     last: Signal    # last cycle
 
@@ -104,24 +105,24 @@ class TensorSetup(Component):
         descriptor = request.descriptor
         self._pixels, self._slices = pixels, slices = Signal(), Signal()
         self._spanned = Signal()
-        step = Signal(range(LOOPS + 1))
+        step = Signal(LOOPS + 1, init=1)            # one-hot, as it selects all operands
+        here = Signal(LOOPS)
         loop = Signal(range(LOOPS + 1))
         begin, last, go, finished, left, refused = Signal(), Signal(), Signal(), Signal(), Signal(), Signal()
         silent, over = Signal(reset_less=True), Signal()        # refused without an error; refused request leaves in this cycle
         m.d.comb += [
             pixels.eq(descriptor.mode == TensorMode.IM2COL if self.cfg.tensor_im2col else 0),
             slices.eq(descriptor.interleave != Interleave.NONE),
-            loop.eq(step + ~slices),
-            begin.eq(step == 0),
-            last.eq((loop > descriptor.rank_minus_one) | (loop == LOOPS)),
+            here.eq(Mux(slices, step, step << 1)), loop.eq(any_of(Mux(bit, d, 0) for d, bit in enumerate(here))),
+            begin.eq(step[0]),
             # Only the first cycle waits for the preceding result, which the registers hold until accepted.
             go.eq(self.i.valid & ~self.stop & (~begin | ~finished | left)),
             self.i.ready.eq(Mux(self.stop, ~finished & ~refused, go & last)),
         ]
         with m.If(self.stop | last):
-            m.d.sync += step.eq(0)
+            m.d.sync += step.eq(1)
         with m.Elif(go):
-            m.d.sync += step.eq(step + 1)
+            m.d.sync += step.eq(step << 1)
         with m.If(go & last):
             m.d.sync += finished.eq(1)
         with m.Elif(left):
@@ -130,8 +131,9 @@ class TensorSetup(Component):
         loops = Signal(walk.shape()["loop"].shape, reset_less=True)
         m.submodules.row = row = RowShape()
         m.d.comb += [row.descriptor.eq(descriptor), row.coordinate.eq(request.coordinates[0])]
-        values = self._dimension(m, request, loop)
-        cycle = _Step(begin, loop, go, last)
+        values = self._dimension(m, request, here)
+        m.d.comb += last.eq(~values["exists"])
+        cycle = _Step(begin, here, loop, go, last)
         inside = self._loops(m, loops, cycle, values)
         self._places(m, cycle, values, row)
         failed, ignored = self._checks(m, request, cycle, values, row)
@@ -167,31 +169,36 @@ class TensorSetup(Component):
                 m.d.comb += Value.cast(request.descriptor[field]).eq(0)
         return request
 
-    def _dimension(self, m, request, loop):
-        """Operands of dimension ``loop`` and values derived from them."""
+    def _dimension(self, m, request, here):
+        """Operands of the dimension of the loop ``here`` and values derived from them."""
         descriptor = request.descriptor
+        rank = descriptor.rank_minus_one
         spatial = Signal()      # spatial dimension of an im2col tensor
         images = Signal()       # outermost dimension of an im2col tensor
-        exists = Signal()
+        exists = Signal()       # operands of a dimension that does not exist are undefined
+        at = list(here)
+        of_pixels = at[1:1 + MAX_SPATIAL]       # corners and offset of a dimension that is not spatial are undefined
+        at_spatial = Signal(MAX_SPATIAL)
         m.d.comb += [
-            exists.eq(loop <= descriptor.rank_minus_one),
-            images.eq(self._pixels & (loop == descriptor.rank_minus_one)),
-            spatial.eq(self._pixels & exists & ~images & (loop != 0)),
+            exists.eq(Cat(bit & (d <= rank) for d, bit in enumerate(at)).any()),
+            images.eq(self._pixels & Cat(bit & (d == rank) for d, bit in enumerate(at)).any()),
+            at_spatial.eq(Cat(bit & (d < rank) & self._pixels for d, bit in enumerate(of_pixels, 1))), spatial.eq(at_spatial.any()),
         ]
-        none, edge = Const(0, 16), Const(0, signed(16))
         low, high = descriptor.stride_low, descriptor.stride_high
         slice_blocks = Mux(descriptor.interleave == Interleave.B16, 1, 2)
         box_of_channels = Mux(self._pixels, descriptor.channels_per_pixel_minus_one, descriptor.box_minus_one[0])
+        # With interleave dimension 0 has the first stride and dimension 1 the bytes of a slice.
+        with_stride = [at[0] | (at[1] & ~self._slices), *at[2:]]
         fields = {
-            "coordinate": Array(request.coordinates)[loop],
-            "last": Array(descriptor.size_minus_one)[loop],
-            "box": Mux(exists, Array([box_of_channels, *list(descriptor.box_minus_one)[1:]])[loop] + 1, 1),
-            "step": Mux(exists & ~(self._pixels & (loop == 0)), Array(descriptor.element_stride_minus_one)[loop] + 1, 1),
-            "lower": Mux(spatial, Array([edge, *descriptor.lower_corner, edge])[loop], 0),
-            "upper": Mux(spatial, Array([edge, *descriptor.upper_corner, edge])[loop], 0),
-            "offset": Mux(spatial, Array([none, *request.offsets, none])[loop], 0),
-            "stride": Mux(self._slices & (loop == 1), slice_blocks, Array([low[0], *low])[loop]),
-            "stride_high": Mux(self._slices & (loop == 1), 0, Array([high[0], *high])[loop]),
+            "coordinate": select_one_hot(at, request.coordinates),
+            "last": select_one_hot(at, descriptor.size_minus_one),
+            "box_minus_one": select_one_hot(at, [box_of_channels, *list(descriptor.box_minus_one)[1:]]),
+            "step_minus_one": select_one_hot([at[0] & ~self._pixels, *at[1:]], descriptor.element_stride_minus_one),
+            "lower": select_one_hot(of_pixels, descriptor.lower_corner),
+            "upper": select_one_hot(of_pixels, descriptor.upper_corner),
+            "offset": select_one_hot(of_pixels, request.offsets),
+            "stride": select_one_hot([*with_stride, at[1] & self._slices], [*low, slice_blocks]),
+            "stride_high": select_one_hot(with_stride, high),
         }
         values = {"spatial": spatial, "images": images, "exists": exists}
         for name, value in fields.items():
@@ -201,15 +208,17 @@ class TensorSetup(Component):
             values[name] = Signal(signed(min(len(value), POSITION_BITS + 1)), name=f"dimension_{name}")
             m.d.comb += values[name].eq(value)
 
-        derived("end", values["last"] + values["upper"] + 1)        # first position after the pixel box
-        derived("position", Mux(exists, values["coordinate"] + values["offset"], 0))
+        values |= {name: values[f"{name}_minus_one"] + 1 for name in ("box", "step")}
+        derived("reach", values["last"] + values["upper"])          # last position of the pixel box
+        derived("end", values["last"] + values["upper"] + 1)        # first position after it
+        derived("position", values["coordinate"] + select_one_hot(at_spatial, request.offsets))
         derived("extent", values["end"] - values["lower"])
         derived("left", Mux(spatial, values["end"] - values["coordinate"], values["box"]))
         derived("back", Mux(spatial, values["lower"] - values["coordinate"], 0))        # from the first position to the restart position
         derived("restart", Mux(spatial, values["lower"] + values["offset"], values["position"]))
-        # Distance to the last element of the tensor; an absent dimension has one element.
-        derived("rest", Mux(exists, values["last"] - values["position"], 0))
-        derived("restart_rest", Mux(exists, values["last"] - values["restart"], 0))
+        # Distance to the last element of the tensor.
+        derived("rest", values["last"] - values["position"])
+        derived("restart_rest", Mux(spatial, values["last"] - (values["lower"] + values["offset"]), values["rest"]))
         return values
 
     def _loops(self, m, loops, cycle, values):
@@ -226,13 +235,13 @@ class TensorSetup(Component):
             kept = Signal(loops[0][name].shape(), name=f"loop_{name}")
             m.d.comb += kept.eq(value)
             for d, target in enumerate(loops):
-                with m.If(go & (cycle.loop == d)):
+                with m.If(go & ~cycle.last & cycle.here[d]):
                     m.d.sync += target[name].eq(kept)
                 with m.Elif(go & cycle.begin):
                     m.d.sync += target[name].eq(name in ("left", "restart_left", "step"))
         inside = Signal(reset_less=True)
         with m.If(go):
-            m.d.sync += inside.eq((values["position"] >= 0) & (values["rest"] >= 0) & (cycle.begin | inside))
+            m.d.sync += inside.eq((cycle.last | ((values["position"] >= 0) & (values["rest"] >= 0))) & (cycle.begin | inside))
         return inside
 
     def _places(self, m, cycle, values, row):
@@ -245,7 +254,7 @@ class TensorSetup(Component):
         number = Signal.like(cycle.loop)    # loop of the products
         behind = Signal(data.ArrayLayout(bits, LOOPS), reset_less=True)     # distance from the first row to the restart, per loop
         m.d.comb += [
-            start.a.eq(values["position"]), start.b.eq(Mux(values["exists"], values["stride"], 0)),
+            start.a.eq(values["position"]), start.b.eq(values["stride"]),
             back.a.eq(values["back"]), back.b.eq(values["stride"]),
         ]
         m.d.sync += [arrived.eq(cycle.go & ~cycle.last), number.eq(cycle.loop)]
@@ -261,23 +270,24 @@ class TensorSetup(Component):
 
     def _checks(self, m, request, cycle, values, row):
         """Whether a rule is broken (``_first``), and whether a legal request has no effect."""
-        begin, loop, go, last = cycle
+        begin, here, loop, go, last = cycle
         m.submodules.bytes = nbytes = BoxBytes(self.cfg)
         m.submodules.dimension_checks = dimensions = DimensionChecks()
         m.submodules.request_checks = requests = RequestChecks(self.cfg)
         dimension = dimensions.i
         m.d.comb += [
             nbytes.begin.eq(go & begin), nbytes.enable.eq(go & ~last), nbytes.pitch_bytes.eq(row.pitch_bytes),
-            nbytes.box.eq(values["box"]), nbytes.step.eq(values["step"]), nbytes.pixels.eq(self._pixels & (loop == 1)),
-            nbytes.one.eq(self._pixels & (loop > 1)), nbytes.pixels_per_column.eq(request.descriptor.pixels_per_column_minus_one + 1),
+            nbytes.box_minus_one.eq(values["box_minus_one"]), nbytes.step_minus_one.eq(values["step_minus_one"]),
+            nbytes.pixels.eq(self._pixels & here[1]), nbytes.one.eq(self._pixels & here[2:].any()),
+            nbytes.pixels_per_column.eq(request.descriptor.pixels_per_column_minus_one + 1),
             dimension.valid.eq(go), dimension.begin.eq(begin), dimension.number.eq(loop),
-            dimension.odd_stride.eq(values["stride"][0] & values["exists"] & (loop != 1)
-                                    & (request.descriptor.interleave == Interleave.B32)),
+            dimension.odd_stride.eq(values["stride"][0] & values["exists"] & ~here[1] & (request.descriptor.interleave == Interleave.B32)),
             dimension.stride.eq(values["stride"] << BLOCK_BITS), dimension.store.eq(request.store),
             dimension.spatial_dimensions.eq(request.descriptor.rank_minus_one - 1),
+            dimension.empty.eq(values["reach"] < values["lower"]), dimension.behind.eq(values["reach"] < values["coordinate"]),
         ]
         m.d.comb += [getattr(dimension, name).eq(values[name]) for name in (
-            "exists", "spatial", "coordinate", "lower", "upper", "offset", "extent", "left")]
+            "exists", "spatial", "coordinate", "lower", "upper", "offset", "extent")]
         m.d.comb += [requests.request.eq(request), requests.request.descriptor.interleave.eq(self.i.payload.descriptor.interleave)]
         m.d.comb += [requests.row_bytes.eq(row.row_bytes), requests.pitch_bytes.eq(row.pitch_bytes), requests.room.eq(nbytes.bytes),
                      requests.unaligned.eq(row.unaligned), requests.keep.eq(go & last)]

@@ -40,14 +40,14 @@ class GroupProgress(Component):
         m = Module()
         m.submodules.ends = ends = Queue(POSITION_BITS, STORE_GROUPS)
         issued, passed = Signal(POSITION_BITS), Signal(POSITION_BITS)
-        over = Signal()
+        over, late = Signal(), Signal()         # ``late``: a store was issued in the cycle before
         m.d.comb += [
-            ends.i.valid.eq(self.commit), ends.i.payload.eq(issued),
+            ends.i.valid.eq(self.commit), ends.i.payload.eq(issued + late),
             over.eq(~(passed - ends.o.payload)[:POSITION_BITS][-1]),
             ends.o.ready.eq(over),
             self.pending.eq(ends.level),
         ]
-        m.d.sync += [issued.eq(issued + self.issued), passed.eq(passed + self.passed)]
+        m.d.sync += [late.eq(self.issued), issued.eq(issued + late), passed.eq(passed + self.passed)]
         return m
 
 

@@ -184,11 +184,11 @@ class Tmau(Component):
         m.d.sync += self.events.copy_bank_conflicts.eq(~self.bank_read.request.ready | ~self.bank_write.request.ready)
         self._errors(m, load.o_failure, store.o_failure, check.o_failure, *([tensors.o_failure] if tensors else []),
                      *([dma.o_failure] if dma else []), *([load.o_multicast_failure] if self.cfg.multicast else []))
-        ended = Signal(name="check_ended")          # a cycle later: errors are accepted late in the cycle
-        m.d.sync += ended.eq(check.completed)
-        counting = ended | self._count(m, ended, load_discarded, store_discarded, load.completed, store.completed.any(),
-                               *([load.prefetched] if self.cfg.prefetches else []), *(tensors.dropped if tensors else []),
-                               *(dma.completed if dma else []))
+        with_errors = Cat(check.completed, *(tensors.dropped if tensors else []))
+        ended = Signal.like(with_errors, name="check_ended")        # a cycle later: errors are accepted late in the cycle
+        m.d.sync += ended.eq(with_errors)
+        counting = ended.any() | self._count(m, *ended, load_discarded, store_discarded, load.completed, store.completed.any(),
+                                             *([load.prefetched] if self.cfg.prefetches else []), *(dma.completed if dma else []))
         m.d.comb += self.busy.eq(check.busy | load_waiting | store_waiting | load.busy | store.busy | arrivals.busy
                                  | self.o_error.valid | counting | (tensors.busy if tensors else 0) | (dma.busy if dma else 0))
         return m

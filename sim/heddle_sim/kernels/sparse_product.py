@@ -44,7 +44,7 @@ __all__ = ["BLOCK_CYCLES", "Panel", "SparseOperands", "SparseProductKernel", "Sp
 _LEAST_ROWS, _LAST_ROWS = 8, 4      # of a block: its instructions take about 30 cycles; of the first and the last
 _BLOCKS = 48            # of a core: each has instructions of its own
 _CHUNKS = 4             # of a panel
-_CHUNK_BYTES = 4096     # of B
+_CHUNK_BYTES = 4096     # of B; twice as many with several cores, whose misses in the L2 wait for each other
 BLOCK_CYCLES = 14      # between two blocks
 _RESULT_BYTES = 4
 _B, _C = 1, 2           # uniform registers of the arguments
@@ -120,7 +120,8 @@ class SparseProductKernel(PanelKernel):
         """Places in shared memory: records of the panel's chunks, packages, sums and, before them, chunks of B."""
         cfg = self.cfg
         self.whole = ROW_BYTES // min(ROW_BYTES, cfg.sparse_columns)        # rows of B of a row of shared memory
-        self.chunk_rows = round_up(max(1, min(_CHUNK_BYTES, cfg.shared_bytes // 16) // cfg.sparse_columns), self.whole)
+        wanted = min(_CHUNK_BYTES * min(cfg.cores, 2), cfg.shared_bytes // 16)
+        self.chunk_rows = round_up(max(1, wanted // cfg.sparse_columns), self.whole)
         chunk = self.chunk_rows * cfg.sparse_columns
         records = round_up(JOB_BYTES * (max(-(-cfg.sparse_rows // self.chunk_rows), _CHUNKS) + 8), ROW_BYTES)
         self.most_rows = max(1, cfg.shared_bytes // 8 // self.row_bytes)
