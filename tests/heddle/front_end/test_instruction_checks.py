@@ -45,8 +45,9 @@ def words(cfg, count):
         yield pack({"opcode": number})
 
 
-@pytest.mark.parametrize("cfg", [*map(load_config, ("tiny", "small", "large")), load_config("tiny").replace(tensors=False, rnn=True)],
-                         ids=["tiny", "small", "large", "without tensors, with rnn"])
+@pytest.mark.parametrize("cfg", [*map(load_config, ("tiny", "small", "large", "quad")),
+                                 load_config("tiny").replace(tensors=False, rnn=True)],
+                         ids=["tiny", "small", "large", "quad", "without tensors, with rnn"])
 def test_hardware_and_software_agree(cfg):
     dut = InstructionChecks(cfg)
     operand = failed_operand(cfg, Const(0, PC_BITS), dut.word, dut.field)
@@ -68,7 +69,7 @@ def test_hardware_and_software_agree(cfg):
     simulator.add_testbench(bench)
     simulator.run()
     present = {"tensors": cfg.tensors, "recurrent": cfg.rnn, "offset_memory": cfg.compiled_offsets > 0,
-               "gather": cfg.gather_offsets, "sparse": cfg.sparse}
+               "gather": cfg.gather_offsets, "sparse": cfg.sparse, "tiles": cfg.tile_scheduler}
     for opcode, checks in CHECKS.items():
         without = bool(checks) and not present.get(checks[0].rule, True)        # nothing else is looked at
         for check in checks[:1] if without else checks:
