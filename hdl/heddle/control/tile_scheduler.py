@@ -54,19 +54,19 @@ class TileScheduler(Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.turns = turns = RoundRobin(self.count)
+        m.submodules.arbiter = arbiter = RoundRobin(self.count)
         waiting, served, number = Signal(self.count), Signal(self.count), Signal(TILE_BITS)
         chosen = Signal(self.count)         # the core that has the next number in the next cycle
         m.d.comb += [
-            turns.requests.eq(waiting), turns.enable.eq(waiting.any()), turns.advance.eq(1),
-            chosen.eq(Mux(waiting.any(), 1 << turns.grant, 0)),
+            arbiter.requests.eq(waiting), arbiter.enable.eq(waiting.any()), arbiter.advance.eq(1),
+            chosen.eq(Mux(waiting.any(), 1 << arbiter.grant, 0)),
         ]
         m.d.sync += [
             waiting.eq((waiting & ~chosen) | Cat(core.asks for core in self.cores)), served.eq(chosen),
             number.eq(number + served.any()),
         ]
-        for core, its_turn in zip(self.cores, served, strict=True):
-            m.d.comb += [core.number.valid.eq(its_turn), core.number.payload.eq(number)]
+        for core, has_it in zip(self.cores, served, strict=True):
+            m.d.comb += [core.number.valid.eq(has_it), core.number.payload.eq(number)]
         with m.If(self.clear):
             m.d.sync += [waiting.eq(0), served.eq(0), number.eq(0)]
         return m

@@ -14,12 +14,11 @@ from heddle.isa.tensor_descriptor import DESCRIPTOR_BYTES, TensorFormat
 from ..golden.tensor_fields import TensorFields
 from ..sparse.orders import tile_order
 from .panel_kernel import SLOTS, Part
-from .parts.fitting import Unfit
 from .parts.sparse_schedule import PACKAGES, RECORDS_BARRIER, Block, Load, Schedule, block_copy, chunk_loads
 from .parts.text import KernelText
 from .parts.tile_loop import TileTable, loop_lines, tile_load
 from .parts.tiling import round_up
-from .sparse_product import BLOCK_CYCLES, Panel, SparseProductKernel, SparseProductProblem
+from .sparse_product import Panel, SparseProductKernel, SparseProductProblem
 
 __all__ = ["ScheduledProductKernel"]
 
@@ -37,24 +36,19 @@ class ScheduledProductKernel(SparseProductKernel):
         """See ``Kernel``."""
         return cfg.tile_scheduler and problem.dynamic and not problem.resident
 
-    def expected(self, panel: Panel) -> tuple[list[Block], list[int]]:
-        """See ``PanelKernel``: rows whose cycles are about the same; towards the end fewer."""
+    def _blocks(self, panel: Panel) -> list[Block]:
+        """See ``SparseProductKernel``: rows whose cycles are about the same; towards the end fewer."""
         together, count = 1 << panel.strips, panel.a.shape[0]
         ends, cores = np.cumsum(self._cycles(panel.a, 0, count, 0)) // together, self.cfg.cores
         usual = max(_LEAST_CYCLES, int(ends[-1]) // (_TILES * cores))
-        most, blocks, row = min(self.most_rows << panel.strips, _MOST_BOX), [], 0
+        most, blocks, row = min(self.most_rows << panel.strips, _MOST_BOX), list[Block](), 0
         while row < count:
             before = int(ends[row - 1]) if row else 0
             wanted = max(_LEAST_CYCLES, min(usual, (int(ends[-1]) - before) // (2 * cores)))
             rows = max(int(np.searchsorted(ends, before + wanted, "right")) - row, 1)
-            rows = min(round_up(rows, together), most, count - row)
-            while rows > 1 and self._package_bytes(panel, row, rows) > self.package_room:
-                rows //= 2
-            if self._package_bytes(panel, row, rows) > self.package_room:
-                raise Unfit("shared_memory_kib")
-            blocks.append(Block(row, rows))
-            row += rows
-        return blocks, [int(self._cycles(panel.a, *block, panel.strips).sum()) + BLOCK_CYCLES for block in blocks]
+            blocks.append(self._fitting(panel, row, min(round_up(rows, together), most, count - row)))
+            row += blocks[-1].rows
+        return blocks
 
     def _plans(self, panel: Panel) -> list[list[Block]]:
         """All tiles, in the order of the table."""
@@ -119,4 +113,4 @@ class ScheduledProductKernel(SparseProductKernel):
         if not table.tiles:
             schedule.wait(len(part.chunks))
             return KernelText.of([*schedule.lines, "halt"])
-        return KernelText.of(loop_lines(schedule, loads, list(zip(self.packages_at, self.sums_at)), part.panel.adds))
+        return KernelText.of(loop_lines(schedule, loads, list(zip(self.packages_at, self.sums_at)), _AHEAD, part.panel.adds))

@@ -39,13 +39,13 @@ from .parts.sparse_schedule import (
 from .parts.tiling import round_up
 from .problem import Problem
 
-__all__ = ["BLOCK_CYCLES", "Panel", "SparseOperands", "SparseProductKernel", "SparseProductProblem"]
+__all__ = ["Panel", "SparseOperands", "SparseProductKernel", "SparseProductProblem"]
 
 _LEAST_ROWS, _LAST_ROWS = 8, 4      # of a block: its instructions take about 30 cycles; of the first and the last
 _BLOCKS = 48            # of a core: each has instructions of its own
 _CHUNKS = 4             # of a panel
 _CHUNK_BYTES = 4096     # of B; twice as many with several cores, whose misses in the L2 wait for each other
-BLOCK_CYCLES = 14      # between two blocks
+_BLOCK_CYCLES = 14     # between two blocks
 _RESULT_BYTES = 4
 _B, _C = 1, 2           # uniform registers of the arguments
 
@@ -107,6 +107,7 @@ class SparseProductKernel(PanelKernel):
     def __init__(self, cfg: Config, problem: SparseProductProblem) -> None:
         super().__init__(cfg, problem)
         self.keeps_panels = problem.resident
+        self._groups: dict[tuple[Panel, int, int], Compressed] = {}        # of ``_packed``
         if problem.tile is not None and (problem.tile % BANK_BYTES or not 0 < problem.tile <= cfg.sparse_columns):
             raise UsageError(f"tile must be a multiple of {BANK_BYTES} from {BANK_BYTES} to {cfg.sparse_columns}, not {problem.tile}")
         self.row_bytes = _RESULT_BYTES * cfg.sparse_columns         # of sums
@@ -163,7 +164,7 @@ class SparseProductKernel(PanelKernel):
     def expected(self, panel: Panel) -> tuple[list[Block], list[int]]:
         """See ``PanelKernel``."""
         blocks = self._blocks(panel)
-        costs = [int(self._cycles(panel.a, *block, panel.strips).sum()) + BLOCK_CYCLES for block in blocks]
+        costs = [int(self._cycles(panel.a, *block, panel.strips).sum()) + _BLOCK_CYCLES for block in blocks]
         return blocks, costs
 
     def _package_bytes(self, panel: Panel, first: int, rows: int) -> int:
@@ -174,8 +175,18 @@ class SparseProductKernel(PanelKernel):
         """Matrix and rows of it of which a package is made: groups of rows on sub-warps."""
         if not panel.strips:
             return panel.a, first, rows
-        groups = row_groups(panel.a, first, rows, panel.strips, self.cfg.sparse_pairs)
-        return groups, 0, groups.shape[0]
+        key = panel, first, rows
+        if key not in self._groups:
+            self._groups[key] = row_groups(panel.a, first, rows, panel.strips, self.cfg.sparse_pairs)
+        return self._groups[key], 0, self._groups[key].shape[0]
+
+    def _fitting(self, panel: Panel, first: int, rows: int) -> Block:
+        """At most so many rows, from ``first`` on, whose package has room. Raises ``Unfit`` where one row has none."""
+        while rows > 1 and self._package_bytes(panel, first, rows) > self.package_room:
+            rows //= 2
+        if self._package_bytes(panel, first, rows) > self.package_room:
+            raise Unfit("shared_memory_kib")
+        return Block(first, rows)
 
     def _blocks(self, panel: Panel) -> list[Block]:
         """Blocks of rows whose packages and sums have room: small ones, the smallest first and last, as their sums are stored while others
@@ -189,13 +200,8 @@ class SparseProductKernel(PanelKernel):
             rows = min(usual, max(last, left // (2 * cores)))
             if self.problem.resident:
                 rows = 2 * blocks[-1].rows if blocks else 0
-            rows = min(last if len(blocks) < cores else rows, most, left)
-            while rows > 1 and self._package_bytes(panel, row, rows) > self.package_room:
-                rows //= 2
-            if self._package_bytes(panel, row, rows) > self.package_room:
-                raise Unfit("shared_memory_kib")
-            blocks.append(Block(row, rows))
-            row += rows
+            blocks.append(self._fitting(panel, row, min(last if len(blocks) < cores else rows, most, left)))
+            row += blocks[-1].rows
         return blocks
 
     def _chunks(self, panel: Panel) -> list[Block]:

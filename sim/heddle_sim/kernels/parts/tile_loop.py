@@ -64,21 +64,23 @@ def tile_load(table: TileTable, slot: int, slots: int, address: int) -> list[str
         f"uadd ur{FROM}, ur{entry}, {slots * JOB_BYTES}", f"{there}prefetch_block ur{FROM}, {DESCRIPTOR_BYTES // BANK_BYTES}"]
 
 
-def loop_lines(schedule: Schedule, loads: list[list[str]], places: list[tuple[int, int]], adds: bool) -> list[str]:
+def loop_lines(schedule: Schedule, loads: list[list[str]], places: list[tuple[int, int]], ahead: int, adds: bool) -> list[str]:
     """Instructions of a core, with a ``halt``: what ``schedule`` has, then the loop.
 
     Parameters
     ----------
     schedule : Schedule
-        With the loads of the first tiles as its last loads, one for each tile ahead; all its jobs are started.
+        With the loads of the first ``ahead`` tiles as its last loads; all its jobs are started.
     loads : list of list of str
         ``tile_load`` of each slot.
     places : list of (int, int)
         Shared addresses of the job and of the sums of each slot.
+    ahead : int
+        Tiles that a core loads beside the one that it starts.
     adds : bool
         The sums are added to the result.
     """
-    slots, ahead = len(loads), sum(1 for load in schedule.loads if load.after < 0 and load.lines in loads)
+    slots = len(loads)
     while schedule.issued < len(schedule.loads):
         schedule.wait(schedule.loads[schedule.issued].after + 1)
         schedule.load_ahead()
