@@ -1,7 +1,5 @@
 """``Device.conv`` with bias, zero points and requantisation: against numpy, and the published cases of ONNX [S2.3]."""
 
-import warnings
-
 import numpy as np
 import pytest
 from heddle import load_config
@@ -13,10 +11,10 @@ from heddle_sim.kernels.compiled_convolution import CompiledConvolutionKernel, C
 from heddle_sim.kernels.compiled_groups import merged_groups
 from heddle_sim.kernels.parts.output_tile import OutputTile
 from heddle_sim.kernels.planner import plan
+from heddle_sim.onnx.conformance import cases
 from heddle_verif.stimulus.convolutions import MORE_CHANNELS, random_geometry, random_layers, wide_geometry
 from heddle_verif.stimulus.integers import random_integers
 from onnx import helper
-from onnx.backend.test.case.node import collect_testcases
 
 MEMORY_BYTES = 1 << 21
 ELEMENTS = 300      # of a filter
@@ -231,11 +229,9 @@ def test_fully_connected_layers(rows, k, n, hardware):
 
 def onnx_cases(operator):
     """(attributes, inputs by name, output) of the cases of an operator."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")         # of cases of other operators
-        cases = [case for case in collect_testcases(None) if case.model and case.model.graph.node[0].op_type == operator]
     return [({item.name: helper.get_attribute_value(item) for item in case.model.graph.node[0].attribute},
-             dict(zip(case.model.graph.node[0].input, case.data_sets[0][0], strict=True)), case.data_sets[0][1][0]) for case in cases]
+             dict(zip(case.model.graph.node[0].input, case.data_sets[0][0], strict=True)), case.data_sets[0][1][0])
+            for case in cases((operator,))]
 
 
 def points_of(array):

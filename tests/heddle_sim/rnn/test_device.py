@@ -13,18 +13,14 @@ from heddle_sim.device.errors import DeviceError
 from heddle_sim.device.recurrent import run_sequences
 from heddle_sim.kernels.planner import plan
 from heddle_sim.kernels.recurrent import EngineOperands, FactorLoad
+from heddle_sim.onnx.conformance import cases
 from heddle_sim.rnn.network import Network, Sequence
 from heddle_sim.rnn.reference import FloatLayer
 from onnx import helper
-from onnx.backend.test.case import node as node_cases
-from onnx.backend.test.case.node import gru, lstm, rnn
 
 CONFIG = load_config("tiny")
-# Each module adds its cases when it is imported; ``collect_testcases`` would make those of all operators.
-OPERATORS = {module.__name__.rsplit(".", 1)[-1].upper() for module in (gru, lstm, rnn)}
-CASES = {case.name: case for case in node_cases._NodeTestCases
-         if len(case.model.graph.node) == 1 and case.model.graph.node[0].op_type in OPERATORS}
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+CASES = {case.name: case for case in cases(tuple(GATES))}
 
 
 @pytest.fixture(scope="module")

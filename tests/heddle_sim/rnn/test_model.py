@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from heddle import load_config
 from heddle_sim import Device
+from heddle_sim.onnx.conformance import cases
 from heddle_sim.rnn.image import bias_digits
 from heddle_sim.rnn.network import Network, Sequence
 from heddle_sim.rnn.onnx import onnx_operands
@@ -13,15 +14,10 @@ from heddle_sim.rnn.quantise import quantise_layer
 from heddle_sim.rnn.reference import FloatLayer, run_float
 from heddle_verif.stimulus.recurrent_layers import GATES, layer_operands, reference
 from onnx import helper
-from onnx.backend.test.case import node as node_cases
-from onnx.backend.test.case.node import gru, lstm, rnn
 
 BASE, TINY, SMALL = (load_config(name).replace(rnn=True) for name in ("base", "tiny", "small"))
 NARROW = load_config("resident64").replace(rnn=True)
-# Each module adds its cases when it is imported.
-OPERATORS = {module.__name__.rsplit(".", 1)[-1].upper() for module in (gru, lstm, rnn)}
-NODE_CASES = {case.name: case for case in node_cases._NodeTestCases
-              if len(case.model.graph.node) == 1 and case.model.graph.node[0].op_type in OPERATORS}
+NODE_CASES = {case.name: case for case in cases(("LSTM", "GRU", "RNN"))}
 
 
 @pytest.fixture(scope="module")
