@@ -103,11 +103,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--order", choices=("auto", *ORDERS), default="auto", help="in which rows are dealt to the cores (default "
                             "auto)")
     sparse.add_argument("--static", action="store_true", help="rows are dealt to the cores in turn before the start; else they take them")
+    sparse.add_argument("--collect", action="store_true", help="one core writes the result of all")
     sparse.add_argument("--n", type=positive, default=128, help="columns of the dense operand (default 128)")
     sparse.add_argument("--resident", action="store_true", help="B in factor registers at the start, sums stay in shared memory")
     sparse.add_argument("--no-sub-warps", action="store_true", help="all PEs have the same row, however few the columns")
     sampled.add_argument("--k", type=positive, default=512, help="columns of the left operand (default 512)")
-    sampled.add_argument("--plain", action="store_true", help="b is (k, n), which the host transposes, not (n, k)")
+    sampled.add_argument("--plain", action="store_true", help="b is (k, n), not (n, k)")
     sampled.add_argument("--pattern", action="store_true", help="without the values of the mask")
     balance.add_argument("--suite", choices=BALANCE_SUITES, default="generated", help="matrices (default generated)")
     balance.add_argument("--cores", type=positive, default=4, help="default 4, as quad has")

@@ -59,12 +59,13 @@ def _row(device: Device, name: str, a: Compressed, columns: int, options: argpar
     b = np.random.default_rng(options.seed).integers(-128, 128, (a.shape[1], columns), np.int8)
     operand = DCSR.of(a)
     c, stats = device.spmm(operand, b, order=options.order, dynamic=not options.static, resident=options.resident,
-                           sub_warps=not options.no_sub_warps)
+                           sub_warps=not options.no_sub_warps, collect=options.collect)
     if not options.no_check:
         check_result("results", c, spmm(operand, b), "numpy", f"{name} seed={options.seed}")
     bound = resident_bound(cfg, a, columns) if options.resident else product_bound(cfg, a, columns)
     row = {"matrix": name, "m": a.shape[0], "k": a.shape[1], "n": columns, "non_zeros": a.elements, "sparsity": round(1 - a.density, 4),
-           "resident": options.resident, "sub_warps": not options.no_sub_warps, "seed": options.seed, "simulator": device.simulator}
+           "resident": options.resident, "sub_warps": not options.no_sub_warps, "collect": options.collect,
+           "seed": options.seed, "simulator": device.simulator}
     share = stats.utilization
     return row | {
         "cycles": stats.cycles, "utilization": share, "bound": round(bound.share, 4), "bound_by": bound.bound_by,

@@ -13,6 +13,7 @@ from heddle.errors import UsageError
 from heddle.parameters.group import ConfigError
 
 from ..arguments import check_choice, check_flag, check_integer
+from ..kernels.panel_kernel import PanelKernel
 from ..kernels.planner import plan
 from ..kernels.sampled_product import SampledOperands, SampledProductKernel, SampledProductProblem
 from ..kernels.sparse_product import SparseOperands, SparseProductKernel, SparseProductProblem
@@ -40,14 +41,17 @@ class _Schedule(NamedTuple):
     dynamic: bool
     resident: bool
     sub_warps: bool
+    collect: bool
 
 
 def spmm(device: Host, a: Any, b: Any, *, tile: int | None, order: str, dynamic: bool, resident: bool,
-         sub_warps: bool) -> tuple[np.ndarray, Stats]:
+         sub_warps: bool, collect: bool) -> tuple[np.ndarray, Stats]:
     """``(c, stats)`` of ``Device.spmm``."""
     schedule = _Schedule(None if tile is None else check_integer("tile", tile, BANK_BYTES, LARGEST),
                          check_choice("order", order, SPMM_ORDERS), check_flag("dynamic", dynamic), check_flag("resident", resident),
-                         check_flag("sub_warps", sub_warps))
+                         check_flag("sub_warps", sub_warps), check_flag("collect", collect))
+    if schedule.collect and schedule.resident:
+        raise UsageError("collect must be False with resident=True, which leaves the sums in shared memory")
     left, right, turned = product_operands(a, b)
     shape = left.shape[0], right.shape[1]
     if 0 in shape:
@@ -74,7 +78,7 @@ def _bytes_of(array: np.ndarray, signed_bytes: int) -> list[tuple[np.ndarray, in
 
 def _product(device: Host, a: Compressed, b: np.ndarray, schedule: _Schedule) -> tuple[np.ndarray, Stats]:
     problem = SparseProductProblem(a, b.shape[1], b.dtype.kind == "i", _order(device, schedule.order), schedule.dynamic,
-                                   tile=schedule.tile, sub_warps=schedule.sub_warps)
+                                   tile=schedule.tile, sub_warps=schedule.sub_warps, collect=schedule.collect)
     memory, shape = device.memory, (a.shape[0], b.shape[1])
     with Placement(memory) as places:
         of_b, c = places.place(b if b.size else np.zeros((1, 1), b.dtype)), places.reserve(shape, np.int32)
@@ -87,17 +91,25 @@ def _product(device: Host, a: Compressed, b: np.ndarray, schedule: _Schedule) ->
 
 def _run(device: Host, problem: SparseProductProblem, places: Placement, b: int, c: int) -> Stats:
     kernel = cast(SparseProductKernel, plan(device.cfg, problem))
-    return execute(device, kernel, SparseOperands(places.place_bytes(kernel.arranged_packages(c).tobytes()), b, c))
+    packages = places.place_bytes(kernel.arranged_packages(c).tobytes())
+    return execute(device, kernel, SparseOperands(packages, b, c, _workspace(kernel, places)))
 
 
-def sddmm(device: Host, a: Any, b: Any, mask: Any, *, transpose: bool, pattern: bool, order: str, dynamic: bool) -> tuple[Any, Stats]:
+def _workspace(kernel: PanelKernel, places: Placement) -> int:
+    """Address of the workspace of a collection; 0 without one."""
+    return places.reserve((1, kernel.collection.workspace_bytes), np.uint8) if kernel.collection else 0
+
+
+def sddmm(device: Host, a: Any, b: Any, mask: Any, *, transpose: bool, pattern: bool, order: str, dynamic: bool,
+          collect: bool) -> tuple[Any, Stats]:
     """``(d, stats)`` of ``Device.sddmm``."""
     dealt, flag = check_choice("order", order, SPMM_ORDERS), check_flag("dynamic", dynamic)
     left, columns, places = sampled_operands(a, b, mask, transpose, pattern)
     if 0 in places.shape or not left.shape[1]:
         raise UsageError(f"the product must have at least one row and one column, and a one column, not shapes {places.shape} and "
                          f"{left.shape}")
-    problem = SampledProductProblem(places, left.shape[1], pattern=pattern, order=_order(device, dealt), dynamic=flag)
+    problem = SampledProductProblem(places, left.shape[1], pattern=pattern, order=_order(device, dealt), dynamic=flag,
+                                    collect=check_flag("collect", collect))
     found = None if transpose else _samples_by_columns(device, problem, left, columns)
     sums, stats = found or _samples(device, problem, left, columns)
     return restore(places.with_data(sums), mask), stats
@@ -145,6 +157,6 @@ def _sampled(device: Host, problem: SampledProductProblem, left: np.ndarray, col
     with Placement(device.memory) as places:
         c = places.reserve((1, kernel.sums), np.int32)
         packages, at_a, at_b = (places.place_bytes(data.tobytes() or bytes(BANK_BYTES)) for data in (kernel.packages, of_a, of_b))
-        operands = SampledOperands(packages, at_a, at_b, c)
+        operands = SampledOperands(packages, at_a, at_b, c, _workspace(kernel, places))
         stats = execute(device, kernel, operands)
         return device.memory.matrix(c, (1, kernel.sums), np.int32)[0, kernel.places].copy(), stats

@@ -19,7 +19,7 @@ class SparseAccess(Host):
     """Mixin of ``Device``: products on the sparse engine [S4]."""
 
     def spmm(self, a: Any, b: Any, *, tile: int | None = None, order: str = "auto", dynamic: bool = True,
-             resident: bool = False, sub_warps: bool = True) -> MatrixResult:
+             resident: bool = False, sub_warps: bool = True, collect: bool = False) -> MatrixResult:
         """Product of two matrices of which one or both are sparse, exact modulo 2**32 [S4.1].
 
         Parameters
@@ -38,16 +38,19 @@ class SparseAccess(Host):
             ``stats`` are those of a second run, with b in factor registers at its start, that leaves the sums in shared memory.
         sub_warps : bool
             Columns that fill at most half of the PEs are made by two or four parts of them, each with rows of its own [S4.5].
+        collect : bool
+            One core writes the result: the others, which compute, send it their sums. Blocks are dealt before the start. Needs
+            ``multicast`` where there are several cores. Otherwise every core writes its own rows [S4.8].
 
         Returns ``MatrixResult``: ``c`` int32 (M, N); ``stats`` counts from operands in global memory to the result there. Elements of b and
         unsigned ones of a that have 16 bits take a run for each of their bytes, whose sums the host adds.
         Raises ``ValueError`` or ``TypeError`` for operands that are damaged or do not fit together.
         """
         return MatrixResult(*spmm(self, a, b, tile=tile, order=order, dynamic=dynamic, resident=resident,
-                                  sub_warps=sub_warps))
+                                  sub_warps=sub_warps, collect=collect))
 
     def sddmm(self, a: Any, b: Any, mask: Any, transpose: bool = False, pattern: bool = False, *, order: str = "auto",
-              dynamic: bool = True) -> SampledResult:
+              dynamic: bool = True, collect: bool = False) -> SampledResult:
         """Product of two arrays at the elements of a sparse one, by which it is multiplied, exact modulo 2**32 [S4.2].
 
         d[i, j] = mask[i, j] · sum over k of a[i, k] · b[k, j], for the elements that the mask has.
@@ -57,7 +60,8 @@ class SparseAccess(Host):
         a : integer array (M, K)
             Left operand: int8, uint8, int16 or uint16.
         b : integer array (K, N), or (N, K) with ``transpose``
-            Right operand, of the same types. The engine takes it as N rows of K: without ``transpose`` the host transposes it.
+            Right operand, of the same types. Without ``transpose`` the host transposes it only where shared memory has no room for 16 of
+            its columns.
         mask : (M, N), sparse
             Array of scipy.sparse (csr, csc, coo), ``DCSR`` or ``DCSC``, of the same types.
         transpose : bool
@@ -68,12 +72,15 @@ class SparseAccess(Host):
             In which blocks of rows are dealt to the cores: as of ``spmm``.
         dynamic : bool
             Each next block goes to the core that is expected to be done first, dealt before the start; else the cores take turns.
+        collect : bool
+            One core writes the sums of all: as of ``spmm``.
 
         Returns ``SampledResult``: ``d`` of the class and the pattern of the mask, int32; ``stats`` counts from operands in global memory to
         the sums there. Operands of 16 bits, and unsigned masks of 16 bits, take a run for each of their bytes, whose sums the host adds.
         Raises ``ValueError`` or ``TypeError`` for operands that are damaged or do not fit together.
         """
-        return SampledResult(*sddmm(self, a, b, mask, transpose=transpose, pattern=pattern, order=order, dynamic=dynamic))
+        return SampledResult(*sddmm(self, a, b, mask, transpose=transpose, pattern=pattern, order=order, dynamic=dynamic,
+                                    collect=collect))
 
     def sparse_linear_forward(self, w: Any, x: Any) -> MatrixResult:
         """Result of a layer, y = w · x, exact modulo 2**32 [S4.9].

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from ..isa.features import lacking
 from ..sparse.compressed import Compressed
 from ..sparse.hand_out import hand_out
 from .kernel import Kernel
+from .parts.collection import Collection, Sums
 from .parts.fitting import Region, Unfit, check_regions, check_tensors
 from .parts.sparse_schedule import Block, CorePlan, core_lines, text_of_cores
 from .parts.text import KernelText
@@ -72,6 +73,7 @@ class PanelKernel(Kernel):
     packages_at: list[int]          # shared addresses of packages, of sums, and before these of chunks of a panel
     sums_at: list[int]
     chunks_at: list[int]
+    collection: Collection | None   # of the sums by one core
     keeps_panels = False            # the loads of panels have programs of their own, and sums stay in shared memory
     first_block_alone = False       # blocks behind the first one are copied when the panel is loaded: they would delay a large first one
 
@@ -80,10 +82,18 @@ class PanelKernel(Kernel):
         if not cfg.sparse:
             raise UsageError(f"configuration {cfg.name} must have sparse for {problem.name} ({lacking(cfg, 'sparse')})")
         check_tensors(cfg, problem.name)
+        self.collects = problem.collect and cfg.cores > 1
+        if self.collects and not cfg.multicast:
+            raise UsageError(f"collect must be False in configuration {cfg.name} ({lacking(cfg, 'multicast')})")
+
+    def _most_sums(self, usual: int) -> int:
+        """Bytes of sums that a slot has room for: fewer than usual where one core collects those of many."""
+        return min(usual, self.cfg.shared_bytes // (self.cfg.cores - 1)) if self.collects else usual
 
     def _place_slots(self, records: int, room: int, sums: int) -> None:
         """Places in shared memory: ``records`` bytes for records of chunks, then ``SLOTS`` of ``room`` bytes for packages, and as many of
         ``sums`` bytes for sums."""
+        self.collection = Collection(self.cfg, sums) if self.collects else None
         self.packages_at = [records + slot * room for slot in range(SLOTS)]
         self.sums_at = [records + SLOTS * room + slot * sums for slot in range(SLOTS)]
         check_regions(self.cfg, [Region("records", 0, records),
@@ -120,8 +130,12 @@ class PanelKernel(Kernel):
         """Instructions that copy what a block needs to a slot, with their barrier; its package is at ``offset`` and has ``size`` bytes."""
 
     @abstractmethod
-    def block_store(self, panel: Any, block: Block, slot: int) -> list[str]:
-        """Instructions that store the sums of a block, as one group."""
+    def block_store(self, panel: Any, block: Block, address: int) -> list[str]:
+        """Instructions that store the sums of a block from a shared address to the result, as one group."""
+
+    @abstractmethod
+    def sum_bytes(self, panel: Any, block: Block) -> int:
+        """Bytes of the sums of a block in shared memory, a multiple of 16."""
 
     @cached_property
     def parts(self) -> list[Part]:
@@ -131,8 +145,10 @@ class PanelKernel(Kernel):
     def _plans(self, panel: Any) -> list[list[Block]]:
         """Blocks of each core, in order."""
         blocks, costs = self.expected(panel)
-        dealt = hand_out(costs, self.problem.order, self.cfg.cores, self.problem.dynamic)
-        return [[blocks[run.tile] for run in core] for core in dealt.cores]
+        workers = self.collection.workers if self.collection else self.cfg.cores
+        dealt = hand_out(costs, self.problem.order, workers, self.problem.dynamic)
+        of_workers = [[blocks[run.tile] for run in core] for core in dealt.cores]
+        return [[], *of_workers] if self.collection else of_workers
 
     def _parts(self, panel: Any) -> list[Part]:
         plans, chunks = self._plans(panel), self._chunks(panel)
@@ -167,10 +183,33 @@ class PanelKernel(Kernel):
 
     def _text(self, part: Part) -> KernelText:
         of_core, offset = [], JOB_BYTES * len(part.chunks)
-        for blocks, sizes in zip(part.blocks, self._sizes(part)):
-            of_core.append(core_lines(self, part.panel, CorePlan(part.chunks, blocks, sizes, offset)))
+        for core, (blocks, sizes) in enumerate(zip(part.blocks, self._sizes(part))):
+            of_core.append(self._core_lines(part, core, CorePlan(part.chunks, blocks, sizes, offset)))
             offset += sum(sizes)
         return text_of_cores(of_core)
+
+    def _core_lines(self, part: Part, core: int, plan: CorePlan) -> list[str]:
+        """Instructions of a core, without a ``halt``."""
+        collection, panel, blocks = self.collection, part.panel, plan.blocks
+        if collection is None:
+            return core_lines(self, panel, plan, lambda number: self.block_store(panel, blocks[number], self.sums_at[number % SLOTS]))
+        if core == 0:
+            return collection.core_0_lines(self._all_sums(part, collection))
+        sizes = [self.sum_bytes(panel, block) for block in blocks]
+
+        def store(number: int) -> list[str]:
+            before = collection.worker_send(core - 1, number - 1, sizes[number - 1]) if number else []
+            return before + collection.worker_store(core - 1, number, self.sums_at[number % SLOTS], sizes[number])
+
+        lines, last = core_lines(self, panel, plan, store), len(blocks) - 1
+        return lines + collection.worker_send(core - 1, last, sizes[last]) if blocks else lines
+
+    def _all_sums(self, part: Part, collection: Collection) -> list[Sums]:
+        """Blocks of all workers, the first of each, then the second of each, …"""
+        _, *of_workers = part.blocks
+        return [Sums(worker, number, self.sum_bytes(part.panel, blocks[number]), number + collection.places < len(blocks),
+                     partial(self.block_store, part.panel, blocks[number]))
+                for number in range(max(map(len, of_workers))) for worker, blocks in enumerate(of_workers) if number < len(blocks)]
 
 
 def met_runs(met: np.ndarray, most: int) -> tuple[Block, ...]:

@@ -22,6 +22,7 @@ from ..isa.features import lacking
 from ..sparse.compressed import Compressed
 from ..sparse.job import panel_record, samples_bytes, samples_package
 from .panel_kernel import SLOTS, PanelKernel, PanelPart, Part, element_count, met_runs, renumbered
+from .parts.collection import WORKSPACE
 from .parts.fitting import Unfit
 from .parts.launch import Launch
 from .parts.sparse_schedule import CHUNK_BARRIERS, PACKAGE_BARRIERS, PACKAGES, STORE_FROM, STORE_TO, Block, block_lines, strip_lines
@@ -43,12 +44,14 @@ _SUMS_OF_WORD = BANK_BYTES // SUM_BYTES
 
 @dataclass(frozen=True)
 class SampledOperands:
-    """Addresses in global memory: ``packages`` of ``SampledProductKernel.packages``, A and B as ``arranged``, sums."""
+    """Addresses in global memory: ``packages`` of ``SampledProductKernel.packages``, A and B as ``arranged``, sums, and the workspace of
+    a ``Collection``."""
 
     packages: int = 0
     a: int = 0
     b: int = 0
     c: int = 0
+    workspace: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +59,7 @@ class SampledProductProblem(Problem):
     """Sums of A (M x K) x B (K x N) at the elements of ``mask`` (M x N, ``Compressed``), times its values. A and B are int8 or uint8.
 
     ``inner``: K, at least 1. ``by_columns``: A lies as an array of K x M. ``pattern``: the values count as 1. ``order`` and ``dynamic``:
-    how blocks of rows are dealt to cores (``hand_out``).
+    how blocks of rows are dealt to cores (``hand_out``). ``collect``: core 0 writes the sums of all cores.
     """
 
     mask: Compressed
@@ -67,6 +70,7 @@ class SampledProductProblem(Problem):
     pattern: bool = False
     order: str = "natural"
     dynamic: bool = True
+    collect: bool = False
 
     @property
     def name(self) -> str:
@@ -113,7 +117,7 @@ class SampledProductKernel(PanelKernel):
         """Places in shared memory: records of chunks, packages with rows or a strip of A, sums and, before them, chunks of B. Whether parts
         of K of ``words`` factor words a column have room in them."""
         cfg, widest = self.cfg, words * self.word_bytes
-        sums = cfg.shared_bytes * 3 // 8 // SLOTS // ROW_BYTES * ROW_BYTES
+        sums = self._most_sums(cfg.shared_bytes * 3 // 8 // SLOTS) // ROW_BYTES * ROW_BYTES
         if widest > sums:
             return False
         self.chunk_room = sums
@@ -290,11 +294,15 @@ class SampledProductKernel(PanelKernel):
         source = self._of_part(panel, self.problem.mask.shape[0]) + block.first * row
         return [*lines, *block_lines(_A, source, left, block.rows * row, barrier)]
 
-    def block_store(self, panel: SampledPanel, block: Block, slot: int) -> list[str]:
+    def sum_bytes(self, panel: SampledPanel, block: Block) -> int:
+        """See ``PanelKernel``."""
+        return round_up(element_count(panel.a, block), _SUMS_OF_WORD) * SUM_BYTES
+
+    def block_store(self, panel: SampledPanel, block: Block, address: int) -> list[str]:
         """See ``PanelKernel``: the sums of its elements; those of later parts of K are added."""
-        words = -(-element_count(panel.a, block) // _SUMS_OF_WORD)
+        words = self.sum_bytes(panel, block) // BANK_BYTES
         how = ".add.u32" if panel.part else ""
-        return [f"uadd ur{STORE_TO}, ur{_C}, {panel.sums[block] * SUM_BYTES}", f"umov ur{STORE_FROM}, {self.sums_at[slot]}",
+        return [f"uadd ur{STORE_TO}, ur{_C}, {panel.sums[block] * SUM_BYTES}", f"umov ur{STORE_FROM}, {address}",
                 f"copy_block.global.shared{how} ur{STORE_TO}, ur{STORE_FROM}, {words}", "commit_group"]
 
     def launches(self, operands: SampledOperands = SampledOperands()) -> list[Launch]:
@@ -306,5 +314,6 @@ class SampledProductKernel(PanelKernel):
         for part, program in zip(self.parts, self.programs):
             panel = part.panel
             elements = 0 if panel.part else sum(element_count(panel.a, block) for blocks in part.blocks for block in blocks)
-            yield Launch(program, {PACKAGES: packages, _B: operands.b, _C: operands.c, _A: operands.a}, elements * self.problem.inner)
+            yield Launch(program, {PACKAGES: packages, _B: operands.b, _C: operands.c, _A: operands.a, WORKSPACE: operands.workspace},
+                         elements * self.problem.inner)
             packages += JOB_BYTES * len(part.chunks) + sum(map(sum, self._sizes(part)))

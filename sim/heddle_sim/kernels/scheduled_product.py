@@ -34,7 +34,7 @@ class ScheduledProductKernel(SparseProductKernel):
     @classmethod
     def fits(cls, cfg: Config, problem: SparseProductProblem) -> bool:
         """See ``Kernel``."""
-        return cfg.tile_scheduler and problem.dynamic and not problem.resident
+        return cfg.tile_scheduler and problem.dynamic and not (problem.resident or problem.collect)
 
     def _blocks(self, panel: Panel) -> list[Block]:
         """See ``SparseProductKernel``: rows whose cycles are about the same; towards the end fewer."""

@@ -21,6 +21,7 @@ from ..sparse.compressed import Compressed
 from ..sparse.job import package_bytes, panel_record, rows_package
 from ..sparse.sub_warps import group_elements, most_strips, row_groups
 from .panel_kernel import SLOTS, PanelKernel, PanelPart, Part, element_count, met_runs, renumbered
+from .parts.collection import WORKSPACE
 from .parts.fitting import Unfit
 from .parts.launch import Launch
 from .parts.sparse_schedule import (
@@ -53,11 +54,12 @@ _B, _C = 1, 2           # uniform registers of the arguments
 @dataclass(frozen=True)
 class SparseOperands:
     """Addresses in global memory: ``packages`` of ``SparseProductKernel.arranged_packages``, B and C row-major, rows at multiples of 16
-    bytes."""
+    bytes, and the workspace of a ``Collection``."""
 
     packages: int = 0
     b: int = 0
     c: int = 0
+    workspace: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +69,8 @@ class SparseProductProblem(Problem):
     ``order``: in which blocks of rows are handed out to the cores. ``dynamic``: cores take them from the tile scheduler; else, and with
     ``resident``, they are dealt before the start (``hand_out``). ``resident``: B is in the factor registers before the
     run that counts. Sums stay in shared memory, each block in the place of the fourth one before it. ``tile``: columns of a panel, a
-    multiple of 16; all that the lanes hold without it. ``sub_warps``: panels of few columns may be on sub-warps.
+    multiple of 16; all that the lanes hold without it. ``sub_warps``: panels of few columns may be on sub-warps. ``collect``: core 0 writes
+    the result of all cores.
     """
 
     a: Compressed
@@ -78,6 +81,7 @@ class SparseProductProblem(Problem):
     resident: bool = False
     tile: int | None = None
     sub_warps: bool = True
+    collect: bool = False
 
     @property
     def name(self) -> str:
@@ -125,7 +129,7 @@ class SparseProductKernel(PanelKernel):
         self.chunk_rows = round_up(max(1, wanted // cfg.sparse_columns), self.whole)
         chunk = self.chunk_rows * cfg.sparse_columns
         records = round_up(JOB_BYTES * (max(-(-cfg.sparse_rows // self.chunk_rows), _CHUNKS) + 8), ROW_BYTES)
-        self.most_rows = max(1, cfg.shared_bytes // 8 // self.row_bytes)
+        self.most_rows = max(1, self._most_sums(cfg.shared_bytes // 8) // self.row_bytes)
         sums = self.most_rows * self.row_bytes
         self.package_room = (cfg.shared_bytes - records - SLOTS * sums) // SLOTS // ROW_BYTES * ROW_BYTES
         if self.package_room < ROW_BYTES:
@@ -256,13 +260,17 @@ class SparseProductKernel(PanelKernel):
         """See ``PanelKernel``: its package."""
         return block_copy(PACKAGES, offset, self.packages_at[slot], size, PACKAGE_BARRIERS + slot)
 
-    def block_store(self, panel: Panel, block: Block, slot: int) -> list[str]:
+    def sum_bytes(self, panel: Panel, block: Block) -> int:
+        """See ``PanelKernel``."""
+        return round_up(block.rows, 1 << panel.strips) * (self.row_bytes >> panel.strips)
+
+    def block_store(self, panel: Panel, block: Block, address: int) -> list[str]:
         """See ``PanelKernel``: sums to C; those of later panels are added. Nothing of a ``resident`` product."""
         if self.problem.resident:
             return []
         how, pitch = ".add.u32" if panel.adds else "", self.row_bytes >> panel.strips
         blocks = -(-panel.columns * _RESULT_BYTES // BANK_BYTES)
-        lines = [f"uadd ur{STORE_TO}, ur{_C}, {block.first * self.c_pitch}", f"umov ur{STORE_FROM}, {self.sums_at[slot]}"]
+        lines = [f"uadd ur{STORE_TO}, ur{_C}, {block.first * self.c_pitch}", f"umov ur{STORE_FROM}, {address}"]
         if self.c_pitch == pitch and blocks * BANK_BYTES == pitch:
             lines.append(f"copy_block.global.shared{how} ur{STORE_TO}, ur{STORE_FROM}, {block.rows * blocks}")
         else:
@@ -278,7 +286,7 @@ class SparseProductKernel(PanelKernel):
             panel, elements = part.panel, sum(element_count(part.panel.a, block) for blocks in part.blocks for block in blocks)
             launches.append(Launch(program, {
                 0: packages, 1: operands.b + panel.first_column,
-                2: operands.c + panel.first_column * _RESULT_BYTES}, elements * panel.columns,
+                2: operands.c + panel.first_column * _RESULT_BYTES, WORKSPACE: operands.workspace}, elements * panel.columns,
                 counted=not (self.problem.resident and part.chunks)))
             packages += self.part_bytes(part)
         return launches

@@ -1,4 +1,6 @@
-"""Sparse products of several cores that take tiles from the tile scheduler: numbers, orders, shapes, cores without a tile [S4.7]."""
+"""Sparse products of several cores: tiles from the tile scheduler [S4.7], results that one core collects [S4.8]."""
+
+import re
 
 import numpy as np
 import pytest
@@ -11,10 +13,12 @@ from heddle_sim.kernels.scheduled_product import ScheduledProductKernel
 from heddle_sim.kernels.sparse_product import SparseProductProblem
 from heddle_sim.sparse import compress
 from heddle_sim.sparse.orders import ORDERS
+from heddle_verif.differential.programs import random_settings
 from heddle_verif.stimulus.sparse_matrices import operand
 
 CORES = 2
-CFG = load_config("tiny").replace(name="tiny_tiles", cores=CORES, l2_kib=8, compiled_offsets=0, gather_offsets=False, mm16=False)
+CFG = load_config("tiny").replace(name="tiny_tiles", cores=CORES, multicast=True, l2_kib=8, compiled_offsets=0, gather_offsets=False,
+                                   mm16=False)
 MEMORY = 1 << 20
 
 
@@ -161,6 +165,82 @@ def test_a_plan():
     assert in_order == sorted(in_order, reverse=True)
     for problem in (SparseProductProblem(a, 32, dynamic=False), SparseProductProblem(a, 32, resident=True)):
         assert not isinstance(plan(CFG, problem), ScheduledProductKernel)
+
+
+# -- results that one core collects -----------------------------------------------------------
+
+@pytest.mark.parametrize("m, k, n", [(1, 1, 1), (2, 30, 33), (33, 300, 17), (150, 40, 32), (301, 20, 40)])
+def test_collected_products(device, m, k, n, seed):
+    """Fewer blocks than cores, panels of columns, sums of several panels, several programs."""
+    rng = np.random.default_rng(seed)
+    a, b = uneven(rng, m, k), operand(rng, (k, n))
+    a[0, 0] = 1
+    np.testing.assert_array_equal(device.spmm(sp.csr_array(a), b, collect=True)[0], product(a, b))
+
+
+@pytest.mark.parametrize("transpose", [False, True])
+@pytest.mark.parametrize("m, k, n", [(1, 1, 1), (3, 70, 40), (40, 33, 7), (120, 20, 50)])
+def test_collected_samples(device, m, k, n, transpose, seed):
+    rng = np.random.default_rng(seed)
+    a, b, mask = operand(rng, (m, k)), operand(rng, (k, n)), operand(rng, (m, n)) * (rng.random((m, n)) < 0.3)
+    found, _ = device.sddmm(a, b.T if transpose else b, sp.csr_array(mask), transpose, collect=True)
+    np.testing.assert_array_equal(found.toarray(), product(a, b) * mask)
+
+
+def test_nothing_to_collect(device):
+    empty = sp.csr_array(np.zeros((30, 9), np.int8))
+    assert not device.spmm(empty, np.ones((9, 20), np.int8), collect=True)[0].any()
+    assert device.sddmm(np.ones((30, 4), np.int8), np.ones((4, 9), np.int8), empty, collect=True)[0].nnz == 0
+
+
+def test_collection_under_delays(seed):
+    """Sums overtake nothing: a place is used again when its sums have been read, whatever memory takes."""
+    rng = np.random.default_rng(seed)
+    for _ in range(3):
+        with Device(CFG, memory_bytes=MEMORY, memory_settings=random_settings(rng)) as device:
+            a, b = uneven(rng, 120, 30), operand(rng, (30, 33))
+            np.testing.assert_array_equal(device.spmm(sp.csr_array(a), b, collect=True)[0], product(a, b))
+
+
+@pytest.mark.parametrize("cores", [2, 3, 4, 16])
+def test_core_0_alone_writes_the_result(cores):
+    """The others write the workspace, each its own part of it; their numbers of places fit barriers and shared memory."""
+    cfg = load_config("quad").replace(name="collecting", cores=cores, **{} if cores != 3 else {"l2_kib": 0, "reductions": False,
+                                                                                                "reduction_floats": False})
+    a = compress("a", sp.random_array((700, 60), density=0.1, rng=1, dtype=np.float64).astype(bool).astype(np.int8))
+    kernel = plan(cfg, SparseProductProblem(a, 40, order="sorted", collect=True))
+    assert not isinstance(kernel, ScheduledProductKernel)
+    collection, rows = kernel.collection, []
+    assert collection.workers == cores - 1 and collection.places >= 1 and collection.places * collection.workers <= 16
+    assert collection.workspace_bytes <= cfg.shared_bytes
+    for part in kernel.parts:
+        core_0, *workers = str(kernel._text(part)).split("halt")[:cores]
+        assert not part.blocks[0]
+        rows += [row for blocks in part.blocks for block in blocks for row in range(block.first, block.first + block.rows)]
+        assert len(re.findall(r"uadd ur18, ur2,", core_0)) == sum(map(len, part.blocks))
+        for number, text in enumerate(workers):
+            offsets = [int(offset) for offset in re.findall(r"uadd ur18, ur4, (\d+)", text)]
+            assert len(offsets) == len(part.blocks[number + 1]) and not re.findall(r"uadd ur18, ur2,", text)
+            assert all(number * collection.places <= offset // collection.room < (number + 1) * collection.places for offset in offsets)
+    assert sorted(rows) == list(range(700))
+
+
+def test_one_core_collects_its_own():
+    with Device("tiny", "golden", memory_bytes=MEMORY) as device:
+        assert device.spmm(sp.csr_array(np.eye(5, dtype=np.int8)), np.ones((5, 3), np.int8), collect=True)[0].tolist() == [[1] * 3] * 5
+
+
+def test_what_cannot_be_collected():
+    a, b = sp.csr_array(np.eye(5, dtype=np.int8)), np.ones((5, 3), np.int8)
+    with Device(CFG.replace(multicast=False), "golden", memory_bytes=MEMORY) as device:
+        with pytest.raises(ValueError, match="collect must be False in configuration tiny_tiles .*multicast"):
+            device.spmm(a, b, collect=True)
+        with pytest.raises(ValueError, match="collect must be False in configuration tiny_tiles .*multicast"):
+            device.sddmm(b, b.T, a, collect=True)
+        with pytest.raises(ValueError, match="collect must be False with resident=True"):
+            device.spmm(a, b, collect=True, resident=True)
+        with pytest.raises(TypeError, match="collect must be True or False, not 1"):
+            device.spmm(a, b, collect=1)
 
 
 def test_one_core_has_no_tile_scheduler():

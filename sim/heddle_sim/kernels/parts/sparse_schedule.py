@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -98,8 +98,9 @@ def chunk_loads(kernel: PanelKernel, panel: Any, chunks: list[Block]) -> list[Lo
     return [Load(kernel.chunk_copy(panel, chunk, number % places), number - places) for number, chunk in enumerate(chunks)]
 
 
-def core_lines(kernel: PanelKernel, panel: Any, plan: CorePlan) -> list[str]:
-    """Instructions of a core, without a ``halt``; ``kernel``: places in shared memory, and copies."""
+def core_lines(kernel: PanelKernel, panel: Any, plan: CorePlan, store: Callable[[int], list[str]]) -> list[str]:
+    """Instructions of a core, without a ``halt``; ``kernel``: places in shared memory, and copies; ``store(number)``: instructions that
+    store the sums of a block of the plan, as one group."""
     chunks, blocks, sizes, offset = plan
     if not (chunks or blocks):
         return []
@@ -121,10 +122,10 @@ def core_lines(kernel: PanelKernel, panel: Any, plan: CorePlan) -> list[str]:
         schedule.start(len(chunks) + number, PACKAGE_BARRIERS + slot, packages[slot])
         schedule.wait(len(chunks) + number)
         if number:
-            schedule.lines += kernel.block_store(panel, blocks[number - 1], (number - 1) % len(kernel.sums_at))
+            schedule.lines += store(number - 1)
         schedule.load_ahead()
     schedule.wait(len(chunks) + len(blocks))
-    return schedule.lines + (kernel.block_store(panel, blocks[-1], (len(blocks) - 1) % len(kernel.sums_at)) if blocks else [])
+    return schedule.lines + (store(len(blocks) - 1) if blocks else [])
 
 
 def text_of_cores(of_core: Sequence[list[str]]) -> KernelText:
