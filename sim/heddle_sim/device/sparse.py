@@ -91,8 +91,9 @@ def _product(device: Host, a: Compressed, b: np.ndarray, schedule: _Schedule) ->
 
 def _run(device: Host, problem: SparseProductProblem, places: Placement, b: int, c: int) -> Stats:
     kernel = cast(SparseProductKernel, plan(device.cfg, problem))
-    packages = places.place_bytes(kernel.arranged_packages(c).tobytes())
-    return execute(device, kernel, SparseOperands(packages, b, c, _workspace(kernel, places)))
+    operands = SparseOperands(0, b, c, _workspace(kernel, places))
+    packages = places.place_bytes(kernel.arranged_packages(operands).tobytes())
+    return execute(device, kernel, replace(operands, packages=packages))
 
 
 def _workspace(kernel: PanelKernel, places: Placement) -> int:
@@ -156,7 +157,8 @@ def _sampled(device: Host, problem: SampledProductProblem, left: np.ndarray, col
     of_a, of_b = kernel.arranged(left, columns)
     with Placement(device.memory) as places:
         c = places.reserve((1, kernel.sums), np.int32)
-        packages, at_a, at_b = (places.place_bytes(data.tobytes() or bytes(BANK_BYTES)) for data in (kernel.packages, of_a, of_b))
-        operands = SampledOperands(packages, at_a, at_b, c, _workspace(kernel, places))
-        stats = execute(device, kernel, operands)
+        at_a, at_b = (places.place_bytes(data.tobytes() or bytes(BANK_BYTES)) for data in (of_a, of_b))
+        operands = SampledOperands(0, at_a, at_b, c, _workspace(kernel, places))
+        packages = places.place_bytes(kernel.arranged_packages(operands).tobytes() or bytes(BANK_BYTES))
+        stats = execute(device, kernel, replace(operands, packages=packages))
         return device.memory.matrix(c, (1, kernel.sums), np.int32)[0, kernel.places].copy(), stats

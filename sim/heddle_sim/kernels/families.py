@@ -32,6 +32,7 @@ from .recurrent import EngineKernel, EngineRun, FactorKernel, FactorLoad
 from .resident import ResidentKernel
 from .sampled_product import SampledProductKernel, SampledProductProblem
 from .scheduled_product import ScheduledProductKernel
+from .scheduled_samples import ScheduledSamplesKernel
 from .sparse_product import SparseProductKernel, SparseProductProblem
 from .split import SplitKernel
 from .streaming import StreamingKernel
@@ -59,7 +60,7 @@ FAMILIES: dict[type[Problem], list[type[Kernel]]] = {
     EngineRun: [EngineKernel],
     FactorLoad: [FactorKernel],
     SparseProductProblem: [ScheduledProductKernel, SparseProductKernel],
-    SampledProductProblem: [SampledProductKernel],
+    SampledProductProblem: [ScheduledSamplesKernel, SampledProductKernel],
     GatherProblem: [GatherKernel],
     ElementGatherProblem: [ElementGatherKernel],
     BlockCopy: [BlockKernel],

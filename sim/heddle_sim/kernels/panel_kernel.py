@@ -74,7 +74,6 @@ class PanelKernel(Kernel):
     sums_at: list[int]
     chunks_at: list[int]
     collection: Collection | None   # of the sums by one core
-    keeps_panels = False            # the loads of panels have programs of their own, and sums stay in shared memory
     first_block_alone = False       # blocks behind the first one are copied when the panel is loaded: they would delay a large first one
 
     def __init__(self, cfg: Config, problem: Any) -> None:
@@ -82,6 +81,7 @@ class PanelKernel(Kernel):
         if not cfg.sparse:
             raise UsageError(f"configuration {cfg.name} must have sparse for {problem.name} ({lacking(cfg, 'sparse')})")
         check_tensors(cfg, problem.name)
+        self.keeps_panels = problem.keeps_panels        # their loads have programs of their own, and sums stay in shared memory
         self.collects = problem.collect and cfg.cores > 1
         if self.collects and not cfg.multicast:
             raise UsageError(f"collect must be False in configuration {cfg.name} ({lacking(cfg, 'multicast')})")
@@ -114,12 +114,16 @@ class PanelKernel(Kernel):
         """Chunks of the rows of a panel, in order."""
 
     @abstractmethod
-    def _data(self, part: Part) -> list[np.ndarray]:
-        """Records of the chunks of a part, then the packages of each core, in order."""
+    def _records(self, part: Part) -> list[np.ndarray]:
+        """Records of the chunks of a part."""
 
     @abstractmethod
-    def _sizes(self, part: Part) -> list[list[int]]:
-        """Bytes of the packages of each core."""
+    def package(self, panel: Any, block: Block, slot: int) -> np.ndarray:
+        """Package of a block in a slot."""
+
+    @abstractmethod
+    def package_bytes(self, panel: Any, block: Block) -> int:
+        """Bytes of the package of a block."""
 
     @abstractmethod
     def chunk_copy(self, panel: Any, chunk: Block, slot: int) -> list[str]:
@@ -171,6 +175,23 @@ class PanelKernel(Kernel):
 
     def _fits(self, part: Part) -> bool:
         return self._text(part).instructions <= self.cfg.instruction_words
+
+    def _data(self, part: Part) -> list[np.ndarray]:
+        """Records of the chunks of a part, then the packages of each core, in order."""
+        return self._records(part) + [self.package(part.panel, block, number % SLOTS)
+                                      for blocks in part.blocks for number, block in enumerate(blocks)]
+
+    def _sizes(self, part: Part) -> list[list[int]]:
+        """Bytes of the packages of each core."""
+        return [[self.package_bytes(part.panel, block) for block in blocks] for blocks in part.blocks]
+
+    def part_bytes(self, part: Part) -> int:
+        """Bytes of ``packages`` of a part."""
+        return JOB_BYTES * len(part.chunks) + sum(map(sum, self._sizes(part)))
+
+    def arranged_packages(self, operands: Any) -> np.ndarray:
+        """``packages`` where the operands lie at these addresses."""
+        return self.packages
 
     @cached_property
     def packages(self) -> np.ndarray:

@@ -76,6 +76,11 @@ class SampledProductProblem(Problem):
     def name(self) -> str:
         return "sddmm"
 
+    @property
+    def keeps_panels(self) -> bool:
+        """The loads of panels have programs of their own, and sums stay in shared memory."""
+        return False
+
 
 @dataclass(frozen=True)
 class SampledPanel(PanelPart):
@@ -90,6 +95,11 @@ class SampledPanel(PanelPart):
     blocks: tuple[Block, ...] = ()
     sums: dict[Block, int] = field(default_factory=dict)
 
+    @property
+    def adds(self) -> bool:
+        """The sums are added to those of the parts before."""
+        return self.part > 0
+
 
 class SampledProductKernel(PanelKernel):
     """Sampled product: a launch for each panel of columns and each part of K. Sums of later parts of K are added in the L2 cache.
@@ -98,6 +108,7 @@ class SampledProductKernel(PanelKernel):
     """
 
     problem: SampledProductProblem
+    sum_alignment = _SUMS_OF_WORD       # sums of a block begin at a multiple of it in global memory
 
     def __init__(self, cfg: Config, problem: SampledProductProblem) -> None:
         super().__init__(cfg, problem)
@@ -144,7 +155,7 @@ class SampledProductKernel(PanelKernel):
             blocks, sums = self._blocks(part), dict[Block, int]()
             for block in blocks:
                 sums[block] = place
-                place += round_up(element_count(part, block), _SUMS_OF_WORD)
+                place += round_up(element_count(part, block), self.sum_alignment)
             panels += [SampledPanel(runs, part, words, number, tuple(blocks), sums) for number, words in enumerate(self.part_words)]
         return panels
 
@@ -164,9 +175,9 @@ class SampledProductKernel(PanelKernel):
     @property
     def sums(self) -> int:
         """Sums in global memory, those that only fill a word of 16 bytes included; at least one word."""
-        ends = [place + round_up(element_count(panel.a, block), _SUMS_OF_WORD)
+        ends = [place + round_up(element_count(panel.a, block), self.sum_alignment)
                 for panel in self.panels for block, place in panel.sums.items()]
-        return max([_SUMS_OF_WORD, *ends])
+        return max([self.sum_alignment, *ends])
 
     @property
     def pitch(self) -> int:
@@ -229,13 +240,17 @@ class SampledProductKernel(PanelKernel):
 
     def expected(self, panel: SampledPanel) -> tuple[list[Block], list[int]]:
         """See ``PanelKernel``."""
-        groups, parts = self.cfg.thread_groups, self.cfg.numbers_per_word
-        load = panel.words * parts * groups * (_STRIP_LOAD if self.problem.by_columns else 1) + _LOAD_CYCLES
-        if self.problem.by_columns and panel.words <= _PAIR_WORDS:
-            load //= 2
-        cycles = np.maximum(panel.a.lengths * panel.words, load)
+        cycles = self.row_cycles(panel.a, panel.words)
         costs = [int(cycles[first:first + rows].sum()) + _BLOCK_CYCLES for first, rows in panel.blocks]
         return list(panel.blocks), costs
+
+    def row_cycles(self, a: Compressed, words: int) -> np.ndarray:
+        """Cycles of each row with ``words`` factor words a column."""
+        groups, parts = self.cfg.thread_groups, self.cfg.numbers_per_word
+        load = words * parts * groups * (_STRIP_LOAD if self.problem.by_columns else 1) + _LOAD_CYCLES
+        if self.problem.by_columns and words <= _PAIR_WORDS:
+            load //= 2
+        return np.maximum(a.lengths * words, load)
 
     def _chunks(self, panel: SampledPanel) -> list[Block]:
         """Runs of columns of the panel, the last ones short: the first product waits for them."""
@@ -251,24 +266,27 @@ class SampledProductKernel(PanelKernel):
             raise Unfit("shared_memory_kib")
         return chunks
 
-    def _data(self, part: Part) -> list[np.ndarray]:
-        panel, problem = part.panel, self.problem
-        rows = panel.words * self.cfg.numbers_per_word        # of the panel in the factor registers, of a column
-        records = [panel_record(chunk.first * rows, chunk.rows * rows, self.chunks_at[number % SLOTS])
-                   for number, chunk in enumerate(part.chunks)]
-        return records + [self._package(panel, block, number % SLOTS, problem) for blocks in part.blocks
-                          for number, block in enumerate(blocks)]
+    def _records(self, part: Part) -> list[np.ndarray]:
+        rows = part.panel.words * self.cfg.numbers_per_word        # of the panel in the factor registers, of a column
+        return [panel_record(chunk.first * rows, chunk.rows * rows, self.chunks_at[number % SLOTS])
+                for number, chunk in enumerate(part.chunks)]
 
-    def _package(self, panel: SampledPanel, block: Block, slot: int, problem: SampledProductProblem) -> np.ndarray:
-        address = self.packages_at[slot]
+    def package(self, panel: SampledPanel, block: Block, slot: int) -> np.ndarray:
+        """See ``PanelKernel``."""
+        problem = self.problem
         return samples_package(
-            panel.a, *block, address, self.sums_at[slot], left=address + self._left_offset(panel.a, block), words=panel.words,
+            panel.a, *block, self.packages_at[slot], self.sums_at[slot], left=self.left_address(panel, block, slot), words=panel.words,
             panel_rows=panel.rows, pattern=int(problem.pattern), unsigned_panel=int(not problem.b_signed),
             unsigned_left=int(not problem.a_signed), left_by_columns=int(problem.by_columns),
             left_first=block.first % STRIP_ROWS if problem.by_columns else 0)
 
-    def _sizes(self, part: Part) -> list[list[int]]:
-        return [[samples_bytes(part.panel.a, *block, self.problem.pattern) for block in blocks] for blocks in part.blocks]
+    def package_bytes(self, panel: SampledPanel, block: Block) -> int:
+        """See ``PanelKernel``."""
+        return samples_bytes(panel.a, *block, self.problem.pattern)
+
+    def left_address(self, panel: SampledPanel, block: Block, slot: int) -> int:
+        """Shared address of the rows of A of a block in a slot."""
+        return self.packages_at[slot] + self._left_offset(panel.a, block)
 
     def _of_part(self, panel: SampledPanel, rows: int) -> int:
         """Offset of a part of K of ``rows`` rows in global memory."""
@@ -286,22 +304,26 @@ class SampledProductKernel(PanelKernel):
     def block_copy(self, panel: SampledPanel, block: Block, slot: int, offset: int, size: int) -> list[str]:
         """See ``PanelKernel``: its package and its rows of A, or the strip that has them."""
         row, to, barrier = panel.words * self.word_bytes, self.packages_at[slot], PACKAGE_BARRIERS + slot
-        left = to + self._left_offset(panel.a, block)
+        left, source = self.left_address(panel, block, slot), self.left_source(panel, block)
         lines = [f"barrier.expect b{barrier}, {size + self._left_rows(block) * row}", *block_lines(PACKAGES, offset, to, size, barrier)]
         if self.problem.by_columns:
-            strip = self._of_part(panel, self.pitch) + block.first // STRIP_ROWS * STRIP_ROWS
-            return [*lines, *strip_lines(_A, strip, self.pitch, left, row, barrier)]
-        source = self._of_part(panel, self.problem.mask.shape[0]) + block.first * row
+            return [*lines, *strip_lines(_A, source, self.pitch, left, row, barrier)]
         return [*lines, *block_lines(_A, source, left, block.rows * row, barrier)]
 
     def sum_bytes(self, panel: SampledPanel, block: Block) -> int:
         """See ``PanelKernel``."""
         return round_up(element_count(panel.a, block), _SUMS_OF_WORD) * SUM_BYTES
 
+    def left_source(self, panel: SampledPanel, block: Block) -> int:
+        """Offset of the rows of A of a block in global memory; by columns of the strip that has them."""
+        if self.problem.by_columns:
+            return self._of_part(panel, self.pitch) + block.first // STRIP_ROWS * STRIP_ROWS
+        return self._of_part(panel, self.problem.mask.shape[0]) + block.first * panel.words * self.word_bytes
+
     def block_store(self, panel: SampledPanel, block: Block, address: int) -> list[str]:
         """See ``PanelKernel``: the sums of its elements; those of later parts of K are added."""
         words = self.sum_bytes(panel, block) // BANK_BYTES
-        how = ".add.u32" if panel.part else ""
+        how = ".add.u32" if panel.adds else ""
         return [f"uadd ur{STORE_TO}, ur{_C}, {panel.sums[block] * SUM_BYTES}", f"umov ur{STORE_FROM}, {address}",
                 f"copy_block.global.shared{how} ur{STORE_TO}, ur{STORE_FROM}, {words}", "commit_group"]
 
@@ -316,4 +338,4 @@ class SampledProductKernel(PanelKernel):
             elements = 0 if panel.part else sum(element_count(panel.a, block) for blocks in part.blocks for block in blocks)
             yield Launch(program, {PACKAGES: packages, _B: operands.b, _C: operands.c, _A: operands.a, WORKSPACE: operands.workspace},
                          elements * self.problem.inner)
-            packages += JOB_BYTES * len(part.chunks) + sum(map(sum, self._sizes(part)))
+            packages += self.part_bytes(part)

@@ -87,6 +87,11 @@ class SparseProductProblem(Problem):
     def name(self) -> str:
         return "spmm"
 
+    @property
+    def keeps_panels(self) -> bool:
+        """The loads of panels have programs of their own, and sums stay in shared memory."""
+        return self.resident
+
 
 @dataclass(frozen=True)
 class Panel(PanelPart):
@@ -110,7 +115,6 @@ class SparseProductKernel(PanelKernel):
 
     def __init__(self, cfg: Config, problem: SparseProductProblem) -> None:
         super().__init__(cfg, problem)
-        self.keeps_panels = problem.resident
         self._groups: dict[tuple[Panel, int, int], Compressed] = {}        # of ``_packed``
         if problem.tile is not None and (problem.tile % BANK_BYTES or not 0 < problem.tile <= cfg.sparse_columns):
             raise UsageError(f"tile must be a multiple of {BANK_BYTES} from {BANK_BYTES} to {cfg.sparse_columns}, not {problem.tile}")
@@ -171,9 +175,9 @@ class SparseProductKernel(PanelKernel):
         costs = [int(self._cycles(panel.a, *block, panel.strips).sum()) + _BLOCK_CYCLES for block in blocks]
         return blocks, costs
 
-    def _package_bytes(self, panel: Panel, first: int, rows: int) -> int:
-        """Bytes of the package of some rows."""
-        return package_bytes(*self._packed(panel, first, rows), sub_warps=panel.strips > 0)
+    def package_bytes(self, panel: Panel, block: Block) -> int:
+        """See ``PanelKernel``."""
+        return package_bytes(*self._packed(panel, *block), sub_warps=panel.strips > 0)
 
     def _packed(self, panel: Panel, first: int, rows: int) -> tuple[Compressed, int, int]:
         """Matrix and rows of it of which a package is made: groups of rows on sub-warps."""
@@ -186,9 +190,9 @@ class SparseProductKernel(PanelKernel):
 
     def _fitting(self, panel: Panel, first: int, rows: int) -> Block:
         """At most so many rows, from ``first`` on, whose package has room. Raises ``Unfit`` where one row has none."""
-        while rows > 1 and self._package_bytes(panel, first, rows) > self.package_room:
+        while rows > 1 and self.package_bytes(panel, Block(first, rows)) > self.package_room:
             rows //= 2
-        if self._package_bytes(panel, first, rows) > self.package_room:
+        if self.package_bytes(panel, Block(first, rows)) > self.package_room:
             raise Unfit("shared_memory_kib")
         return Block(first, rows)
 
@@ -220,24 +224,14 @@ class SparseProductKernel(PanelKernel):
             row += rows
         return chunks
 
-    def _data(self, part: Part) -> list[np.ndarray]:
-        """Records of the chunks of a part, then the packages of each core, in order."""
-        return self._records(part) + [self._package(part.panel, block, number % SLOTS)
-                                      for blocks in part.blocks for number, block in enumerate(blocks)]
-
     def _records(self, part: Part) -> list[np.ndarray]:
-        """Records of the chunks of a part."""
         return [panel_record(chunk.first, chunk.rows, self.chunks_at[number % len(self.chunks_at)], strips=part.panel.strips,
                              sub_warps=part.panel.strips > 0) for number, chunk in enumerate(part.chunks)]
 
-    def _package(self, panel: Panel, block: Block, slot: int) -> np.ndarray:
-        """Package of a block in a slot."""
+    def package(self, panel: Panel, block: Block, slot: int) -> np.ndarray:
+        """See ``PanelKernel``."""
         return rows_package(*self._packed(panel, *block), self.packages_at[slot], self.sums_at[slot], max(panel.rows, 1),
                             unsigned_panel=int(not self.problem.b_signed), strips=panel.strips, sub_warps=int(panel.strips > 0))
-
-    def _sizes(self, part: Part) -> list[list[int]]:
-        """Bytes of the packages of each core."""
-        return [[self._package_bytes(part.panel, *block) for block in blocks] for blocks in part.blocks]
 
     def chunk_copy(self, panel: Panel, chunk: Block, slot: int) -> list[str]:
         """See ``PanelKernel``: a copy for each run of rows of B."""
@@ -290,11 +284,3 @@ class SparseProductKernel(PanelKernel):
                 counted=not (self.problem.resident and part.chunks)))
             packages += self.part_bytes(part)
         return launches
-
-    def part_bytes(self, part: Part) -> int:
-        """Bytes of ``packages`` of a part."""
-        return JOB_BYTES * len(part.chunks) + sum(map(sum, self._sizes(part)))
-
-    def arranged_packages(self, c: int) -> np.ndarray:
-        """``packages`` for a result at address ``c``."""
-        return self.packages

@@ -15,16 +15,14 @@ from heddle_sim.sparse import compress
 from heddle_sim.sparse.orders import ORDERS
 from heddle_verif.differential.programs import random_settings
 from heddle_verif.stimulus.sparse_matrices import operand
+from heddle_verif.variants.shared_devices import SPARSE_CORES
 
-CORES = 2
-CFG = load_config("tiny").replace(name="tiny_tiles", cores=CORES, multicast=True, l2_kib=8, compiled_offsets=0, gather_offsets=False,
-                                   mm16=False)
 MEMORY = 1 << 20
 
 
 @pytest.fixture(scope="module", params=["golden", "verilator"])
 def device(request):
-    with Device(CFG, request.param, memory_bytes=MEMORY) as device:
+    with Device(SPARSE_CORES, request.param, memory_bytes=MEMORY) as device:
         yield device
 
 
@@ -145,7 +143,7 @@ def test_both_cores_work(seed):
     """Tiles are handed out to both: the product takes less than the steps of all tiles."""
     rng = np.random.default_rng(seed)
     a, b = operand(rng, (120, 60)) * (rng.random((120, 60)) < 0.9), operand(rng, (60, 32))
-    with Device(CFG, memory_bytes=MEMORY) as device:
+    with Device(SPARSE_CORES, memory_bytes=MEMORY) as device:
         c, stats = device.spmm(sp.csr_array(a), b)
     np.testing.assert_array_equal(c, product(a, b))
     assert stats.cycles < stats.counters["sparse_steps"]
@@ -154,7 +152,7 @@ def test_both_cores_work(seed):
 def test_a_plan():
     """One program whatever the number of tiles; the table has each tile once, in its order."""
     a = compress("a", sp.random_array((2000, 60), density=0.2, rng=1, dtype=np.float64).astype(bool).astype(np.int8))
-    kernel = plan(CFG, SparseProductProblem(a, 32, order="sorted"))
+    kernel = plan(SPARSE_CORES, SparseProductProblem(a, 32, order="sorted"))
     assert isinstance(kernel, ScheduledProductKernel) and len(kernel.programs) == 1
     part, = kernel.parts
     tiles, = part.blocks
@@ -164,7 +162,7 @@ def test_a_plan():
     in_order = [costs[blocks.index(tile)] for tile in tiles]
     assert in_order == sorted(in_order, reverse=True)
     for problem in (SparseProductProblem(a, 32, dynamic=False), SparseProductProblem(a, 32, resident=True)):
-        assert not isinstance(plan(CFG, problem), ScheduledProductKernel)
+        assert not isinstance(plan(SPARSE_CORES, problem), ScheduledProductKernel)
 
 
 # -- results that one core collects -----------------------------------------------------------
@@ -178,26 +176,16 @@ def test_collected_products(device, m, k, n, seed):
     np.testing.assert_array_equal(device.spmm(sp.csr_array(a), b, collect=True)[0], product(a, b))
 
 
-@pytest.mark.parametrize("transpose", [False, True])
-@pytest.mark.parametrize("m, k, n", [(1, 1, 1), (3, 70, 40), (40, 33, 7), (120, 20, 50)])
-def test_collected_samples(device, m, k, n, transpose, seed):
-    rng = np.random.default_rng(seed)
-    a, b, mask = operand(rng, (m, k)), operand(rng, (k, n)), operand(rng, (m, n)) * (rng.random((m, n)) < 0.3)
-    found, _ = device.sddmm(a, b.T if transpose else b, sp.csr_array(mask), transpose, collect=True)
-    np.testing.assert_array_equal(found.toarray(), product(a, b) * mask)
-
-
 def test_nothing_to_collect(device):
     empty = sp.csr_array(np.zeros((30, 9), np.int8))
     assert not device.spmm(empty, np.ones((9, 20), np.int8), collect=True)[0].any()
-    assert device.sddmm(np.ones((30, 4), np.int8), np.ones((4, 9), np.int8), empty, collect=True)[0].nnz == 0
 
 
 def test_collection_under_delays(seed):
     """Sums overtake nothing: a place is used again when its sums have been read, whatever memory takes."""
     rng = np.random.default_rng(seed)
     for _ in range(3):
-        with Device(CFG, memory_bytes=MEMORY, memory_settings=random_settings(rng)) as device:
+        with Device(SPARSE_CORES, memory_bytes=MEMORY, memory_settings=random_settings(rng)) as device:
             a, b = uneven(rng, 120, 30), operand(rng, (30, 33))
             np.testing.assert_array_equal(device.spmm(sp.csr_array(a), b, collect=True)[0], product(a, b))
 
@@ -225,6 +213,20 @@ def test_core_0_alone_writes_the_result(cores):
     assert sorted(rows) == list(range(700))
 
 
+def test_a_worker_with_one_place():
+    """Eight cores: the places of a worker are used again at once, also by one that has far more blocks than the others."""
+    cfg = load_config("tiny").replace(name="tiny_eight", cores=8, l2_kib=16, multicast=True, compiled_offsets=0, gather_offsets=False,
+                                      mm16=False)
+    a, b = np.zeros((400, 60), np.int8), np.ones((60, 32), np.int8)
+    a[:, 0] = 1
+    with Device(cfg, "golden", memory_bytes=MEMORY) as device:
+        for full in (24, 28):
+            a[:full] = 1
+            for dynamic in (False, True):
+                found, _ = device.spmm(sp.csr_array(a), b, order="natural", dynamic=dynamic, collect=True)
+                np.testing.assert_array_equal(found, product(a, b))
+
+
 def test_one_core_collects_its_own():
     with Device("tiny", "golden", memory_bytes=MEMORY) as device:
         assert device.spmm(sp.csr_array(np.eye(5, dtype=np.int8)), np.ones((5, 3), np.int8), collect=True)[0].tolist() == [[1] * 3] * 5
@@ -232,11 +234,9 @@ def test_one_core_collects_its_own():
 
 def test_what_cannot_be_collected():
     a, b = sp.csr_array(np.eye(5, dtype=np.int8)), np.ones((5, 3), np.int8)
-    with Device(CFG.replace(multicast=False), "golden", memory_bytes=MEMORY) as device:
+    with Device(SPARSE_CORES.replace(multicast=False), "golden", memory_bytes=MEMORY) as device:
         with pytest.raises(ValueError, match="collect must be False in configuration tiny_tiles .*multicast"):
             device.spmm(a, b, collect=True)
-        with pytest.raises(ValueError, match="collect must be False in configuration tiny_tiles .*multicast"):
-            device.sddmm(b, b.T, a, collect=True)
         with pytest.raises(ValueError, match="collect must be False with resident=True"):
             device.spmm(a, b, collect=True, resident=True)
         with pytest.raises(TypeError, match="collect must be True or False, not 1"):

@@ -67,16 +67,25 @@ class Collection:
         return ["wait_group 0", *self._load(place * self.room, place * self.room, nbytes, 0, place)]
 
     def core_0_lines(self, blocks: list[Sums]) -> list[str]:
-        """Instructions of core 0 that store the sums of all blocks in this order."""
+        """Instructions of core 0 that store the sums of all blocks in this order. A place is returned when the next block has been stored
+        too, or at once where the worker needs it for that block."""
         lines: list[str] = []
-        for number, sums in enumerate(blocks):
+        late: Sums | None = None        # its place is still to be returned
+        for sums in blocks:
             place = self._place(sums.worker, sums.number)
+            if late and (late.worker, late.number + self.places) == (sums.worker, sums.number):
+                lines += self._return(late, 0)
+                late = None
             lines += [f"barrier.expect b{place}, {sums.nbytes}", f"barrier.wait b{place}", *sums.store(place * self.room)]
-            if number and blocks[number - 1].returned:
-                before = blocks[number - 1]
-                barrier = _RETURN_BARRIERS + before.number % self.places
-                lines += ["wait_group.read 1", *self._load(0, 0, BANK_BYTES, before.worker + 1, barrier)]
+            if late:
+                lines += self._return(late, 1)
+            late = sums if sums.returned else None
         return lines
+
+    def _return(self, sums: Sums, stores: int) -> list[str]:
+        """Instructions that return a place of which all but the last ``stores`` groups have been read."""
+        barrier = _RETURN_BARRIERS + sums.number % self.places
+        return [f"wait_group.read {stores}", *self._load(0, 0, BANK_BYTES, sums.worker + 1, barrier)]
 
     def _load(self, to: int, offset: int, nbytes: int, core: int, barrier: int) -> list[str]:
         """Load of a part of the workspace into the shared memory of a core."""
