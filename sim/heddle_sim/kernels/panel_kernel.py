@@ -73,7 +73,6 @@ class PanelKernel(Kernel):
     packages_at: list[int]          # shared addresses of packages, of sums, and before these of chunks of a panel
     sums_at: list[int]
     chunks_at: list[int]
-    collection: Collection | None   # of the sums by one core
     first_block_alone = False       # blocks behind the first one are copied when the panel is loaded: they would delay a large first one
 
     def __init__(self, cfg: Config, problem: Any) -> None:
@@ -93,7 +92,6 @@ class PanelKernel(Kernel):
     def _place_slots(self, records: int, room: int, sums: int) -> None:
         """Places in shared memory: ``records`` bytes for records of chunks, then ``SLOTS`` of ``room`` bytes for packages, and as many of
         ``sums`` bytes for sums."""
-        self.collection = Collection(self.cfg, sums) if self.collects else None
         self.packages_at = [records + slot * room for slot in range(SLOTS)]
         self.sums_at = [records + SLOTS * room + slot * sums for slot in range(SLOTS)]
         check_regions(self.cfg, [Region("records", 0, records),
@@ -140,6 +138,13 @@ class PanelKernel(Kernel):
     @abstractmethod
     def sum_bytes(self, panel: Any, block: Block) -> int:
         """Bytes of the sums of a block in shared memory, a multiple of 16."""
+
+    @cached_property
+    def collection(self) -> Collection | None:
+        """Collection of the sums by one core, whose places have room for those of any block."""
+        if not self.collects:
+            return None
+        return Collection(self.cfg, max(self.sum_bytes(panel, block) for panel in self.panels for block in self.expected(panel)[0]))
 
     @cached_property
     def parts(self) -> list[Part]:

@@ -44,6 +44,8 @@ class ScheduledSamplesKernel(ScheduledTiles, SampledProductKernel):
         mean = max(int(cycles.sum()) // max(a.shape[0], 1), 1)
         wanted = max(LEAST_TILE_CYCLES, int(cycles.sum()) // (TILES * self.cfg.cores))
         rows = max(1, min(wanted // mean, MOST_BOX, self.load_room // (self.part_words[0] * self.word_bytes)))
+        if self.problem.by_columns:         # a tile loads its whole strip
+            rows = STRIP_ROWS
         while rows:
             blocks = self._cut_rows(a, rows)
             if blocks is not None:

@@ -280,10 +280,11 @@ async def quick_memory(dut):
     await bench.start()
     for sources in bench.sources:
         sources["write"].pause = bernoulli(bench.rng, 0.8)
-    for _ in range(2 * bench.parameters["epochs"]):
-        for number in range(50):
-            bench.random_write(0 if number % 2 else number % bench.cfg.cores, None)
-        await bench.end_epoch()
+    for epoch in range(8 * bench.parameters["epochs"]):
+        if epoch < 2 * bench.parameters["epochs"] or len(bench.memory[0].writes) <= 50:
+            for number in range(50):
+                bench.random_write(0 if number % 2 else number % bench.cfg.cores, None)
+            await bench.end_epoch()
     bench.finish()
     assert len(bench.memory[0].writes) > 50
 
