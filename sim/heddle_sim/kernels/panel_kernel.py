@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from heddle.config import Config
+from heddle.constants import BANK_BYTES
 from heddle.errors import UsageError
 from heddle.isa.sparse_job import JOB_BYTES
 
@@ -144,7 +145,8 @@ class PanelKernel(Kernel):
         """Collection of the sums by one core, whose places have room for those of any block."""
         if not self.collects:
             return None
-        return Collection(self.cfg, max(self.sum_bytes(panel, block) for panel in self.panels for block in self.expected(panel)[0]))
+        sizes = [self.sum_bytes(panel, block) for panel in self.panels for block in self.expected(panel)[0]]
+        return Collection(self.cfg, max(sizes, default=BANK_BYTES))
 
     @cached_property
     def parts(self) -> list[Part]:
