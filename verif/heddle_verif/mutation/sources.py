@@ -8,14 +8,15 @@ from pathlib import Path
 __all__ = ["source_texts"]
 
 PACKAGES = ("heddle", "heddle_sim", "heddle_verif")
-# Packages of units: what they make is in the Verilog of the unit.
-HARDWARE = ("control", "core", "datapath", "front_end", "l2", "lib", "matrix", "memory", "rnn", "sparse", "thread", "tmau", "top", "units")
+# Packages of units, and definitions that units and benches share: what a unit has of them is in its Verilog.
+HARDWARE = ("control", "core", "datapath", "front_end", "l2", "lib", "matrix", "memory", "rnn", "sparse", "thread", "tmau", "top", "units",
+            "config", "constants", "interfaces", "isa", "parameters")
 
 
 def source_texts(modules):
     """Code of modules of this project by name, with those that they import, and so on; sorted.
 
-    Without comments and docstrings, and without the packages of units.
+    Without comments and docstrings, and without what is in the Verilog of units.
     """
     found, waiting = {}, list(modules)
     while waiting:
