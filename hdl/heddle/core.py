@@ -104,6 +104,9 @@ class Core(Component):
     *Latency*: with ``cfg.far_registers`` ``start`` and ``stop`` reach the thread unit, the TMAU and the barriers one cycle later than
     the front end. ``stop`` reaches the matrix unit two cycles later. Errors of the front end and the busy states are then registered.
 
+    *Throughput*: at most one instruction a cycle, with ``cfg.front_end_slices`` one in two cycles. An ``mm`` without merges takes one
+    step a cycle.
+
     *Back-pressure*: ``o_error`` has none. ``i_program`` is always accepted.
 
     *Reset*: no program runs, all queues are empty. The program and the contents of shared memory stay as they are.

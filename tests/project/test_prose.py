@@ -18,7 +18,8 @@ PAGES = sorted(path for path in (ROOT / "docs").rglob("*.md") if "decisions" not
 DRAWN = ("─", "│", "====", "----", "|")
 DIARY = (r"^\|[^\n]*\| *before *(?=\|)[^\n]*\| *after *\|",
          r"\b(?:rows?|tables?|lines?) above\b", r"\bearlier tree\b", r"\b20\d\d-\d\d-\d\d\b",
-         r"\b(?:January|February|August|September|October|November|December) 20\d\d\b")
+         r"\b(?:January|February|August|September|October|November|December) 20\d\d\b",
+         r"\bas\s+before\b", r"\bnot\s+tried\b", r"\bis\s+not\s+(?:there|known)\b")
 
 
 def sentences(text):
@@ -48,4 +49,6 @@ def test_pages_are_no_diaries(page):
 
 def test_a_diary_is_found():
     assert re.search(DIARY[0], "| change | LUT4 before | before | after |", re.MULTILINE)
+    for text in ("8 cycles as before", "`large` was not\ntried", "a register, which is not there", "is not known"):
+        assert any(re.search(pattern, text) for pattern in DIARY), text
     assert [len(sentence.split()) for sentence in sentences("One. Two words: three more words.\n\n a ─> b")] == [1, 2, 3]

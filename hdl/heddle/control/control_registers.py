@@ -47,6 +47,8 @@ class ControlRegisters(Component):
     ``access.write``; with ``cfg.far_registers`` two cycles after, still before a read that begins at the write response. ``doorbell``,
     ``o_program`` and ``o_uniform`` occur in the cycle of ``access.write``, with ``cfg.far_registers`` one cycle later.
 
+    *Throughput*: one read and one write a cycle.
+
     *Back-pressure*: a read of a counter waits with ``access.read_wait``.
 
     *Reset*: all registers are 0.

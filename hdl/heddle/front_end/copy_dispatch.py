@@ -53,6 +53,8 @@ class CopyDispatch(Component):
 
     *Latency*: combinational.
 
+    *Throughput*: one copy a cycle.
+
     *Back-pressure*: ``leaves`` is combinational from ``o_copy.ready`` and ``o_tensor.ready``.
 
     *Reset*: no state.

@@ -81,7 +81,9 @@ class InstructionChecks(Component):
     field : Out(FailedField)
         Field that is the operand of this error. The 32-bit operand is selected only where errors are reported (``failed_operand``).
 
-    *Latency*: combinational, no state.
+    *Latency*: combinational.
+
+    *Reset*: no state.
     """
 
     def __init__(self, cfg):

@@ -44,6 +44,14 @@ class _InFlight(Component):
 
     Entries do not move; two one-hot pointers select the oldest and the youngest. A free entry holds no register group, so the union is an
     OR. Whether the youngest entry can be joined is registered.
+
+    *Latency*: an operation is in flight from the cycle after its ``i.valid`` to the cycle of its ``done``.
+
+    *Throughput*: one operation added and one done a cycle.
+
+    *Back-pressure*: none on ``i``. ``full`` is combinational from ``same``; nothing is added while it is high.
+
+    *Reset*: no operation is in flight.
     """
 
     def __init__(self, cfg, depth, merge, count_bits=5):

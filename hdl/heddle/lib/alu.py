@@ -45,7 +45,9 @@ class AluDecode(Component):
     control : Out(alu_control_layout)
         Controls of the datapath.
 
-    *Latency*: combinational, no state.
+    *Latency*: combinational.
+
+    *Reset*: no state.
     """
 
     def __init__(self):
@@ -204,7 +206,9 @@ class Alu(Component):
     compare_result : Out(1)
         Comparison of a and b, whatever the function.
 
-    *Latency*: combinational, no state.
+    *Latency*: combinational.
+
+    *Reset*: no state.
     """
 
     def __init__(self):

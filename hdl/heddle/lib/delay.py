@@ -30,6 +30,8 @@ class Delay(Component):
     o : Out(shape)
         Value of ``cycles`` cycles before.
 
+    *Latency*: ``cycles`` cycles.
+
     *Throughput*: one value a cycle.
 
     *Back-pressure*: none; the line has no enable.

@@ -35,7 +35,9 @@ class BroadcastNetwork(Component):
     o : Out(signed(element_bits)).array(fetch_slots, dot)
         Words as the PEs see them.
 
-    *Latency*: combinational, no state.
+    *Latency*: combinational.
+
+    *Reset*: no state.
     """
 
     def __init__(self, cfg):

@@ -57,7 +57,7 @@ def WordPort(places):
 
 
 class BankChoice(Component):
-    """Bank multiplexer: the word of one bank, or zero; combinational.
+    """Bank multiplexer: the word of one bank, or zero.
 
     The multiplexer is the largest part of the image loader. A component of its own makes area reports count it separately.
 
@@ -68,6 +68,10 @@ class BankChoice(Component):
         Words of the banks.
     o : Out(128)
         Selected word; 0 where ``bank`` is 0.
+
+    *Latency*: combinational.
+
+    *Reset*: no state.
     """
 
     def __init__(self):

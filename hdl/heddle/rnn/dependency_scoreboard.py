@@ -62,6 +62,8 @@ class DependencyScoreboard(Component):
 
     *Throughput*: one event of each kind a cycle.
 
+    *Back-pressure*: none; events are always taken.
+
     *Reset*: all counters are 0; the memory of the order of jobs has no reset.
     """
 

@@ -145,7 +145,9 @@ class ImageLoader(Component):
     fault_value : Out(20)
         Byte address of a RANGE fault.
 
-    *Latency*: at the least latency of the memory 3 cycles from the begin of a transfer to its first word, then one word a cycle.
+    *Latency*: at the least latency of the memory 3 cycles from the begin of a transfer to its first word.
+
+    *Throughput*: one word of 16 bytes a cycle within a transfer, at the least latency of the memory.
 
     *Back-pressure*: ``hold`` acts on the next cycle. ``bank.request`` and ``o_task.valid`` depend on registers only.
 

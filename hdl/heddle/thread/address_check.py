@@ -33,7 +33,9 @@ class AddressCheck(Component):
     misaligned : Out(1)
         With ``bad``: the address of ``bad_slot`` is misaligned, else it is out of range.
 
-    *Latency*: combinational, no state.
+    *Latency*: combinational.
+
+    *Reset*: no state.
     """
 
     def __init__(self, cfg):

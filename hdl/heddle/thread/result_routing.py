@@ -65,7 +65,9 @@ class ResultRouting(Component):
 
     *Latency*: late results are written in their cycle, ALU results one cycle after ``i``, load data one cycle after ``arrived``.
 
-    *Throughput*: one group a cycle, no back-pressure.
+    *Throughput*: one group a cycle.
+
+    *Back-pressure*: none.
 
     *Reset*: no data are in flight.
     """

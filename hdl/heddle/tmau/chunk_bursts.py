@@ -38,6 +38,8 @@ class ChunkBursts(Component):
     *Throughput*: one burst per cycle.
 
     *Back-pressure*: ``i.ready`` depends combinationally on ``ready`` of the output that ``i`` is routed to.
+
+    *Reset*: no state.
     """
 
     def __init__(self, cfg):

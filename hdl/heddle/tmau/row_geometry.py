@@ -53,6 +53,8 @@ class RowShape(Component):
         The row does not begin at a multiple of 16 bytes.
 
     *Latency*: 0 cycles, combinational.
+
+    *Reset*: no state.
     """
 
     def __init__(self):
@@ -103,6 +105,8 @@ class RowEdges(Component):
         Bytes at the end of block ``inside_end`` - 1 that lie outside.
 
     *Latency*: 0 cycles, combinational.
+
+    *Reset*: no state.
     """
 
     def __init__(self):

@@ -61,7 +61,7 @@ def page_text():
 <!-- Generated: make mutate, then python -m heddle_verif.mutation.mutate --minutes 0 --store -->
 
 Of {count} mutants of {len(results)} units {judged} are judged. [Verification](verification.md#mutation-of-the-benches) says how.
-The others were not noticed by the tests that were run; they wait for further tests or for a proof, and count against the score until then.
+No test that was run noticed any of the others. Until a further test or a proof judges them, they count against the score.
 
 | Unit | Judged | Noticed | Equivalent | Waived | Survive | Score |
 |---|---|---|---|---|---|---|
