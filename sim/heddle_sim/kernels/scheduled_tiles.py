@@ -19,7 +19,7 @@ from ..sparse.orders import tile_order
 from .panel_kernel import SLOTS, PanelKernel, Part
 from .parts.sparse_schedule import PACKAGES, RECORDS_BARRIER, Block, Load, Schedule, block_copy, chunk_loads
 from .parts.text import KernelText
-from .parts.tile_loop import TAKE_TILE, TileOperand, TileTable, first_lines, loop_lines, tile_load
+from .parts.tile_loop import TileOperand, TileTable, first_lines, loop_lines, tile_load
 from .parts.tiling import round_up
 
 __all__ = ["LEAST_TILE_CYCLES", "MOST_BOX", "TILES", "ScheduledTiles"]
@@ -46,18 +46,10 @@ class ScheduledTiles(PanelKernel):
         """What every tile loads beside its package."""
         return None
 
-    def turns(self, panel: Any) -> int:
-        """Tiles of a panel at a time: one of each core."""
-        return self.cfg.cores
-
-    def take_lines(self, panel: Any) -> tuple[list[str], list[str]]:
-        """Instructions behind ``first_lines``, and those that take the next tile of a panel."""
-        return [], TAKE_TILE
-
     def _plans(self, panel: Any) -> list[list[Block]]:
         """All tiles, in the order of the table."""
         blocks, costs = self.expected(panel)
-        return [[blocks[tile] for tile in tile_order(np.array(costs), self.problem.order, self.turns(panel))]]
+        return [[blocks[tile] for tile in tile_order(np.array(costs), self.problem.order, self.cfg.cores)]]
 
     def _table(self, part: Part) -> TileTable:
         tiles, = part.blocks
@@ -104,9 +96,8 @@ class ScheduledTiles(PanelKernel):
     def _text(self, part: Part) -> KernelText:
         """Chunks as in ``core_lines``, with the first tiles behind them, then the loop."""
         table, schedule, operand = self._table(part), Schedule(), self.operand(part)
-        first, take = self.take_lines(part.panel)
-        loads = [tile_load(table, slot, SLOTS, at, operand, take) for slot, at in enumerate(self.packages_at)]
-        schedule.lines += first_lines() + first
+        loads = [tile_load(table, slot, SLOTS, at, operand) for slot, at in enumerate(self.packages_at)]
+        schedule.lines += first_lines()
         if part.chunks:
             schedule.lines += block_copy(PACKAGES, table.tiles * table.pitch, 0, JOB_BYTES * len(part.chunks), RECORDS_BARRIER)
         schedule.loads = chunk_loads(self, part.panel, part.chunks)

@@ -40,7 +40,7 @@ from .parts.sparse_schedule import (
 from .parts.tiling import round_up
 from .problem import Problem
 
-__all__ = ["B_ARGUMENT", "Panel", "SparseOperands", "SparseProductKernel", "SparseProductProblem"]
+__all__ = ["Panel", "SparseOperands", "SparseProductKernel", "SparseProductProblem"]
 
 _LEAST_ROWS, _LAST_ROWS = 8, 4      # of a block: its instructions take about 30 cycles; of the first and the last
 _BLOCKS = 48            # of a core: each has instructions of its own
@@ -48,7 +48,7 @@ _CHUNKS = 4             # of a panel
 _CHUNK_BYTES = 4096     # of B; twice as many with several cores, whose misses in the L2 wait for each other
 _BLOCK_CYCLES = 14     # between two blocks
 _RESULT_BYTES = 4
-B_ARGUMENT, _C = 1, 2   # uniform registers of the arguments
+_B, _C = 1, 2           # uniform registers of the arguments
 
 
 @dataclass(frozen=True)
@@ -96,19 +96,13 @@ class SparseProductProblem(Problem):
 @dataclass(frozen=True)
 class Panel(PanelPart):
     """Columns ``first_column`` to ``first_column + columns`` - 1 of B with the rows of ``runs``. ``adds``: the sums are added to those of
-    the panels before. ``strips``: log2 of the sub-warps. ``shares``: the columns are made by as many cores.
+    the panels before. ``strips``: log2 of the sub-warps.
     """
 
     first_column: int = 0
     columns: int = 0
     adds: bool = False
     strips: int = 0
-    shares: int = 1
-
-    @property
-    def share_columns(self) -> int:
-        """Columns of a share."""
-        return self.columns // self.shares
 
 
 class SparseProductKernel(PanelKernel):
@@ -152,10 +146,6 @@ class SparseProductKernel(PanelKernel):
 
     @cached_property
     def panels(self) -> list[Panel]:
-        """See ``PanelKernel``."""
-        return self._whole_panels()
-
-    def _whole_panels(self) -> list[Panel]:
         """``Panel``s, those of the same columns one after the other. Without a non-zero the first one of each remains."""
         problem, cfg, panels = self.problem, self.cfg, []
         width, met = problem.tile or cfg.sparse_columns, problem.a.columns_met
@@ -246,13 +236,13 @@ class SparseProductKernel(PanelKernel):
     def chunk_copy(self, panel: Panel, chunk: Block, slot: int) -> list[str]:
         """See ``PanelKernel``: a copy for each run of rows of B."""
         width, to, barrier = self.cfg.sparse_columns >> panel.strips, self.chunks_at[slot], CHUNK_BARRIERS + slot
-        blocks = -(-panel.share_columns // BANK_BYTES)
+        blocks = -(-panel.columns // BANK_BYTES)
         dense = self.b_pitch == width and blocks * BANK_BYTES == width        # rows follow each other without a gap, here and there
         lines = [f"barrier.expect b{barrier}, {chunk.rows * blocks * BANK_BYTES}"]
         if not dense:
             lines += [f"umov ur{TO + 1}, {width}", f"umov ur{FROM + 1}, {self.b_pitch}", f"umov ur{SIZE}, {blocks}"]
         for run in panel.sources(chunk):
-            lines += [f"umov ur{TO}, {to}", f"uadd ur{FROM}, ur{B_ARGUMENT}, {run.first * self.b_pitch}"]
+            lines += [f"umov ur{TO}, {to}", f"uadd ur{FROM}, ur{_B}, {run.first * self.b_pitch}"]
             if dense:
                 lines.append(f"copy_block.shared.global ur{TO}, ur{FROM}, {run.rows * blocks}, b{barrier}")
             else:

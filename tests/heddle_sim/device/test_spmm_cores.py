@@ -165,19 +165,6 @@ def test_a_plan():
         assert not isinstance(plan(SPARSE_CORES, problem), ScheduledProductKernel)
 
 
-@pytest.mark.parametrize("backend", ["golden", pytest.param("verilator", marks=pytest.mark.nightly)])
-def test_shares_of_columns(backend, seed):
-    """Where loading b takes long, two cores share its columns; each pair takes turns at the tiles."""
-    rng = np.random.default_rng(seed)
-    with Device("quad", backend, memory_bytes=MEMORY) as device:
-        for m, k, n, density, shares in ((300, 512, 128, 0.03, 2), (7, 400, 128, 0.05, 2), (171, 300, 64, 0.01, 2), (1, 600, 256, 0.05, 2),
-                                         (300, 512, 128, 0.5, 1), (300, 512, 100, 0.03, 1)):
-            a, b = operand(rng, (m, k)) * (rng.random((m, k)) < density), operand(rng, (k, n))
-            panels = plan(device.cfg, SparseProductProblem(compress("a", sp.csr_array(a)), n, order="sorted")).panels
-            assert {panel.shares for panel in panels} == {shares}, (m, k, n)
-            np.testing.assert_array_equal(device.spmm(sp.csr_array(a), b)[0], product(a, b), err_msg=f"{m, k, n}")
-
-
 # -- results that one core collects -----------------------------------------------------------
 
 @pytest.mark.parametrize("m, k, n", [(1, 1, 1), (2, 30, 33), (33, 300, 17), (150, 40, 32), (301, 20, 40)])

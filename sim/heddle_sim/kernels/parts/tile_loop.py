@@ -10,11 +10,10 @@ from heddle.isa.tensor_descriptor import DESCRIPTOR_BYTES
 
 from .sparse_schedule import FROM, PACKAGE_BARRIERS, PACKAGES, STORE_FROM, STORE_TO, TO, Schedule
 
-__all__ = ["TAKE_TILE", "TileOperand", "TileTable", "first_lines", "loop_lines", "share_lines", "take_turn", "tile_load"]
+__all__ = ["TileOperand", "TileTable", "first_lines", "loop_lines", "tile_load"]
 
 _NUMBER, _PART, _ENTRIES, _COORDINATES = 24, 25, 26, 5      # uniform registers; of each slot the address of its entry; three zeros
 _RANK = 3               # of operands
-TAKE_TILE = [f"take_tile ur{_NUMBER}"]      # instructions that take the next tile
 _STORES = (5, 4)        # uniform predicates: there is a tile before, and one before that; 0 to 3: the slot has a tile
 
 
@@ -47,18 +46,17 @@ class TileOperand(NamedTuple):
     offset: int
 
 
-def _times(target: int, number: int, factor: int, part: int = _PART) -> list[str]:
-    """Instructions that set uniform register ``target`` to ``number`` times a sum of powers of two; ``part``: register of one of them."""
+def _times(target: int, number: int, factor: int) -> list[str]:
+    """Instructions that set uniform register ``target`` to ``number`` times a sum of two powers of two."""
     first, *others = [bit for bit in range(factor.bit_length()) if factor >> bit & 1]
     lines = [f"ushl ur{target}, ur{number}, {first}"]
     for bit in others:
-        lines += [f"ushl ur{part}, ur{number}, {bit}", f"uadd ur{target}, ur{target}, ur{part}"]
+        lines += [f"ushl ur{_PART}, ur{number}, {bit}", f"uadd ur{target}, ur{target}, ur{_PART}"]
     return lines
 
 
-def tile_load(table: TileTable, slot: int, slots: int, address: int, operand: TileOperand | None = None,
-              take: list[str] = TAKE_TILE) -> list[str]:
-    """Instructions that ``take`` the next tile and copy its job, its body and its operand to a slot at ``address``, if there is one. The
+def tile_load(table: TileTable, slot: int, slots: int, address: int, operand: TileOperand | None = None) -> list[str]:
+    """Instructions that take the next tile and copy its job, its body and its operand to a slot at ``address``, if there is one. The
     descriptor of its result goes to the L2 cache, as the store waits for it."""
     entry, barrier, there = _ENTRIES + slot, PACKAGE_BARRIERS + slot, f"@up{slot} "
     nbytes, box = JOB_BYTES + table.body, list[str]()
@@ -68,7 +66,7 @@ def tile_load(table: TileTable, slot: int, slots: int, address: int, operand: Ti
                f"{there}invalidate_descriptor ur{FROM}",
                f"{there}copy_tensor.tile.{_RANK}d.shared.global ur{TO}, ur{FROM}, ur{_COORDINATES}, b{barrier}"]
     return [
-        *take, f"usetp.lt up{slot}, ur{_NUMBER}, {table.tiles}", *_times(entry, _NUMBER, table.pitch),
+        f"take_tile ur{_NUMBER}", f"usetp.lt up{slot}, ur{_NUMBER}, {table.tiles}", *_times(entry, _NUMBER, table.pitch),
         f"uadd ur{entry}, ur{entry}, ur{PACKAGES}", f"{there}barrier.expect b{barrier}, {nbytes}",
         f"umov ur{TO}, {address}", f"uadd ur{FROM}, ur{entry}, {slot * JOB_BYTES}",
         f"{there}copy_block.shared.global ur{TO}, ur{FROM}, {JOB_BYTES // BANK_BYTES}, b{barrier}",
@@ -80,19 +78,6 @@ def tile_load(table: TileTable, slot: int, slots: int, address: int, operand: Ti
 def first_lines() -> list[str]:
     """Instructions in front of all others: coordinates that the loads and stores use."""
     return [f"umov ur{_COORDINATES + dimension}, 0" for dimension in range(_RANK)]
-
-
-def share_lines(cores: int, shares: int, columns: int, base: int) -> list[str]:
-    """Instructions behind ``first_lines`` of cores that share columns: core n has share n modulo ``shares``, of so many columns, and takes
-    turns with the others of this share. ``base``: uniform register, the address of the first column, a byte each."""
-    return [f"umov ur{_NUMBER}, %core", f"uand ur{_PART}, ur{_NUMBER}, {shares - 1}", *_times(_COORDINATES, _PART, columns, _ENTRIES),
-            f"uadd ur{base}, ur{base}, ur{_COORDINATES}", f"ushr ur{_NUMBER}, ur{_NUMBER}, {shares.bit_length() - 1}",
-            f"usub ur{_NUMBER}, ur{_NUMBER}, {cores // shares}"]
-
-
-def take_turn(cores: int, shares: int) -> list[str]:
-    """Instructions that take the next tile of a core where ``share_lines`` stand in front."""
-    return [f"uadd ur{_NUMBER}, ur{_NUMBER}, {cores // shares}"]
 
 
 def loop_lines(schedule: Schedule, loads: list[list[str]], places: list[tuple[int, int]], ahead: int, adds: bool) -> list[str]:
