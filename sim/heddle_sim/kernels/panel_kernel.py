@@ -172,12 +172,11 @@ class PanelKernel(Kernel):
 
     def _cut(self, count: int, make: Callable[[int, int], Part]) -> list[Part]:
         """``make(first, last)`` of consecutive ranges of ``count`` items, as few as fit the instruction memory."""
-        size = max(count, 1)
-        while size:
-            parts = [make(first, first + size) for first in range(0, count, size)]
+        for number in range(1, max(count, 1) + 1):
+            size = -(-count // number)
+            parts = [make(first, first + size) for first in range(0, count, max(size, 1))]
             if all(map(self._fits, parts)):
                 return parts
-            size //= 2
         raise Unfit("instruction_words")
 
     def _fits(self, part: Part) -> bool:

@@ -201,7 +201,7 @@ class SparseProductKernel(PanelKernel):
         are made; with ``resident`` each is twice as large as the one before. Raises ``Unfit`` where a row has no room."""
         blocks: list[Block] = []
         row, m, cores = 0, panel.a.shape[0], self.cfg.cores
-        least, last, most = (rows << panel.strips for rows in (_LEAST_ROWS, _LAST_ROWS, self.most_rows))
+        least, last, most = (rows << panel.strips for rows in (_LEAST_ROWS << self.collects, _LAST_ROWS, self.most_rows))
         usual = min(max(least, -(-m // (_BLOCKS * cores))), most)
         while row < m:
             left = m - row
