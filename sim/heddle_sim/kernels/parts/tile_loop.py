@@ -20,7 +20,7 @@ _STORES = (5, 4)        # uniform predicates: there is a tile before, and one be
 class TileTable(NamedTuple):
     """Table in memory with an entry for each tile, in the order in which tiles are handed out.
 
-    An entry has the job of the tile for each slot, the descriptor of its place in the result, and that of its operand if it has one.
+    An entry has the job of the tile for each slot and the descriptor of its place in the result. That of an operand follows, if it has one.
     Behind them, from ``head`` on, are ``body`` bytes that the engine reads. ``pitch``: bytes from one entry to the next.
     """
 
