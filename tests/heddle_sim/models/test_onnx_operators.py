@@ -140,6 +140,31 @@ def test_float_operators_run_on_the_host(tmp_path, device, node, shape, says):
     check(path, device, ["host"], most=0, reason=says)
 
 
+@pytest.mark.parametrize("attributes, says", [
+    (dict(strides=[0, 0], auto_pad="SAME_UPPER"), "strides must be 2 values of at least 1, not (0, 0)."),
+    (dict(strides=[1, 0], ceil_mode=1), "strides must be 2 values of at least 1, not (1, 0)."),
+    (dict(dilations=[0, 1]), "dilations must be 2 values of at least 1, not (0, 1)."),
+    (dict(kernel_shape=[2]), "kernel_shape must be 2 values of at least 1, not (2,)."),
+    (dict(auto_pad=b"\xff"), "attributes and operands of MaxPool must fit each other: "),
+])
+def test_windows_that_do_not_fit(tmp_path, device, attributes, says):
+    """They are a reason before the run, and an error when the host comes to them."""
+    path = write_onnx(tmp_path / "a.onnx", [make_node("MaxPool", ["x"], ["y"], **(dict(kernel_shape=[2, 2]) | attributes))],
+                      {"x": (I8, (1, 2, 4, 4))}, {"y": (I8, (1, 2, 4, 4))}, {})
+    with load_model(path, device) as model:
+        (placed,) = model.placement
+        assert placed.where == "host" and placed.why.startswith(says)
+        with pytest.raises(ValueError, match="^operands of MaxPool 0 y must fit each other: "):
+            model.run(random_of(I8, (1, 2, 4, 4)))
+
+
+def test_places_of_maxima_are_found_on_the_host(tmp_path, device):
+    nodes = [make_node("MaxPool", ["x"], ["y", "i"], kernel_shape=[2, 2])]
+    results = {"y": (U8, (1, 2, 4, 4)), "i": (np.int64, (1, 2, 4, 4))}
+    path = write_onnx(tmp_path / "a.onnx", nodes, {"x": (U8, (1, 2, 5, 5))}, results, {}, 12)
+    check(path, device, ["host"], most=0, reason="MaxPool must be without its second result (Indices) on the device.")
+
+
 def test_scales_that_are_computed_are_refused(tmp_path, device):
     constants = {"w": random_of(I8, (4, 2, 1, 1)), "ws": F32(0.1), "wz": I8(0), "xz": I8(0)}
     nodes = [make_node("QLinearConv", ["x", "xs", "xz", "w", "ws", "wz", "ws", "wz"], ["y"])]

@@ -392,6 +392,35 @@ def test_refusals_name_the_rule(tmp_path, device, change, says):
     check(path, device, "host", 0)
 
 
+@pytest.mark.parametrize("change, says", [
+    (dict(strideH=0), "stride_h must be at least 1, not 0"), (dict(strideW=-2), "stride_w must be at least 1, not -2"),
+    (dict(filterWidth=0), "filter_width must be at least 1, not 0")])
+def test_windows_that_do_not_fit(tmp_path, device, change, says):
+    """They are a reason before the run, and an error when the host comes to them."""
+    fields = dict(padding=SAME, strideH=2, strideW=2, filterHeight=2, filterWidth=2) | change
+    path = one_operator(tmp_path / "a.tflite", "MAX_POOL_2D", (1, 4, 4, 2), (1, 2, 2, 2), "Pool2DOptions", **fields)
+    with load_model(path, device) as model:
+        assert [(placed.where, placed.why) for placed in model.placement] == [("host", f"{says}.")]
+        with pytest.raises(ValueError, match=f"^operands of MAX_POOL_2D 0 y must fit each other: {says}$"):
+            model.run(np.zeros((1, 4, 4, 2), np.int8))
+
+
+@pytest.mark.parametrize("results, why, says", [
+    ("yz", "the node must have as many results as Device.max_pool (1), not 2.",
+     "MAX_POOL_2D 0 y must have as many results as the operator gives (1), not 2"),
+    ("", "attributes and operands of MAX_POOL_2D must fit each other: tuple index out of range.",
+     "operands of MAX_POOL_2D 0 must fit each other: tuple index out of range")])
+def test_other_numbers_of_results(tmp_path, device, results, why, says):
+    file = TfliteFile()
+    x, outputs = file.tensor("x", (1, 4, 4, 2), **X), [file.tensor(name, (1, 2, 2, 2), **X) for name in results]
+    file.operator("MAX_POOL_2D", [x], outputs, "Pool2DOptions", padding=SAME, strideH=2, strideW=2, filterHeight=2, filterWidth=2)
+    with load_model(file.write(tmp_path / "a.tflite", [x], outputs or [x]), device) as model:
+        assert [(placed.where, placed.why) for placed in model.placement] == [("host", why)]
+        with pytest.raises(ValueError) as failure:
+            model.run(np.zeros((1, 4, 4, 2), np.int8))
+        assert str(failure.value) == says
+
+
 def test_what_the_configuration_lacks_runs_on_the_host(tmp_path):
     options = dict(padding=SAME, stride=(1, 1), dilation=(1, 1), activation=NONE)
     path = convolution(tmp_path / "a.tflite", (5, 5), 3, 4, (3, 3), **options)

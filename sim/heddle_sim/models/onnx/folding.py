@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import Refusal
+from ..errors import MISFITS, Refusal
 from ..graph import Graph, Node, Tensor
 from .forms import Form, with_quantisation
 
@@ -105,6 +105,8 @@ class _Folding:
                 attributes["form"] = self._form(node, group, names)
             except Refusal as error:
                 attributes["refusal"] = str(error)
+            except MISFITS as error:
+                attributes["refusal"] = f"attributes and operands of {node.op} must fit each other: {error}"
         return Node(node.op, node.name, names, group[-1].outputs, attributes)
 
     def _form(self, node: Node, group: Sequence[Node], names: Sequence[str]) -> Form:

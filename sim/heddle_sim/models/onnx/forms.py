@@ -142,6 +142,8 @@ def _max_pool(graph: Graph, node: Node) -> Form:
     x = graph.operand(node, 0, "x")
     if x.dtype not in (np.int8, np.uint8):
         raise Refusal(f"x must be int8 or uint8 for MaxPool on the device, not {x.dtype}")
+    if node.attributes["kept outputs"] != (0,):
+        raise Refusal("MaxPool must be without its second result (Indices) on the device")
     y = graph.tensors[node.outputs[0]]
     return Form("MaxPool", with_quantisation(x, None, None), None, None, with_quantisation(y, None, None), node.attributes)
 
