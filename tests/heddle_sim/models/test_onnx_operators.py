@@ -165,6 +165,42 @@ def test_places_of_maxima_are_found_on_the_host(tmp_path, device):
     check(path, device, ["host"], most=0, reason="MaxPool must be without its second result (Indices) on the device.")
 
 
+TAKEN = "one QuantizeLinear alone must take the result of Conv, behind Relu or Clip or none, not "
+
+
+@pytest.mark.parametrize("behind, says", [
+    ([], f"{TAKEN}an output of the network."),
+    ([("QuantizeLinear", "c", "q"), ("Relu", "c", "r")], f"{TAKEN}QuantizeLinear, Relu."),
+    ([("Relu", "c", "u"), ("Clip", "u", "t"), ("QuantizeLinear", "t", "q")], f"{TAKEN}Clip."),
+    ([("Sigmoid", "c", "u"), ("QuantizeLinear", "u", "q")], f"{TAKEN}Sigmoid."),
+    ([("QuantizeLinear", "c", "q"), ("Add", "d c", "r")], f"{TAKEN}QuantizeLinear, Add."),
+])
+def test_reasons_of_incomplete_qdq_forms(tmp_path, device, behind, says):
+    """What takes the result of a node between DequantizeLinear and others."""
+    constants = {"s": F32(0.05), "z": U8(120), "w": random_of(I8, (3, 3, 1, 1)), "ws": scales(3), "wz": np.zeros(3, I8)}
+    nodes = [make_node("DequantizeLinear", ["x", "s", "z"], ["d"]), make_node("DequantizeLinear", ["w", "ws", "wz"], ["wd"], axis=0),
+             make_node("Conv", ["d", "wd"], ["c"])]
+    nodes += [make_node(op, [*names.split(), *(["s", "z"] if op == "QuantizeLinear" else [])], [name]) for op, names, name in behind]
+    names = {"q": U8, "r": F32} if behind else {"c": F32}
+    outputs = {name: (kind, (1, 3, 4, 4)) for name, kind in names.items() if name in {node.output[0] for node in nodes}}
+    path = write_onnx(tmp_path / "a.onnx", nodes, {"x": (U8, (1, 3, 4, 4))}, outputs, constants)
+    with load_model(path, device) as model:
+        assert [placed.why for placed in model.placement if placed.node.op == "Conv"] == [says]
+        assert {placed.where for placed in model.placement} == {"host"}
+
+
+def test_reasons_of_sums(tmp_path, device):
+    nodes = [make_node("DequantizeLinear", ["x", "s", "z"], ["d"]), make_node("Add", ["d", "f"], ["a"]),
+             make_node("QuantizeLinear", ["a", "s", "z"], ["q"]), make_node("Add", ["x", "q"], ["y"])]
+    inputs, constants = {"x": (U8, (2, 3)), "f": (F32, (2, 3))}, {"s": F32(0.05), "z": U8(9)}
+    path = write_onnx(tmp_path / "a.onnx", nodes, inputs, {"y": (U8, (2, 3))}, constants)
+    with load_model(path, device) as model:
+        assert [placed.why for placed in model.placement if placed.node.op == "Add"] == [
+            "operand 1 of Add must be quantised for the device, not float.",
+            "addends must have scales on the device, not be plain uint8, whose sums wrap around."]
+        assert {placed.where for placed in model.placement} == {"host"}
+
+
 def test_scales_that_are_computed_are_refused(tmp_path, device):
     constants = {"w": random_of(I8, (4, 2, 1, 1)), "ws": F32(0.1), "wz": I8(0), "xz": I8(0)}
     nodes = [make_node("QLinearConv", ["x", "xs", "xz", "w", "ws", "wz", "ws", "wz"], ["y"])]
