@@ -1,6 +1,7 @@
 """Operators of ONNX, each beside onnxruntime on the same operands."""
 
 import numpy as np
+import onnx
 import pytest
 from heddle import load_config
 from heddle_sim import Device
@@ -272,6 +273,63 @@ def test_nodes_in_any_order(tmp_path, device):
     np.testing.assert_allclose(found, np.maximum(1 - x @ constants["w"], 0), atol=1e-6)
 
 
+@pytest.mark.parametrize("chosen", ["weights", "transposed", "both"])
+def test_constants_that_are_computed_from_constants(tmp_path, device, chosen):
+    """They are constants for the layers that take them; their nodes are gone."""
+    constants = {"s": F32(0.05), "z": U8(120), "wf": random_of(F32, (3, 2, 3, 3)), "ws": scales(3), "wz": np.zeros(3, I8), "s2": F32(0.13),
+                 "m": random_of(I8, (4, 8)), "zero": I8(0)}
+    weights = [make_node("QuantizeLinear", ["wf", "ws", "wz"], ["wq"], axis=0),
+               make_node("DequantizeLinear", ["wq", "ws", "wz"], ["wd"], axis=0), make_node("DequantizeLinear", ["x", "s", "z"], ["d"]),
+               make_node("Conv", ["d", "wd"], ["c"]), make_node("QuantizeLinear", ["c", "s2", "z"], ["y"])]
+    transposed = [make_node("Transpose", ["m"], ["1"], perm=[1, 0]), make_node("Sub", ["zero", "1"], ["2"]),
+                  make_node("MatMulInteger", ["a", "2"], ["p"])]
+    inputs = {"weights": {"x": (U8, (1, 2, 5, 5))}, "transposed": {"a": (I8, (2, 8))}}
+    outputs = {"weights": {"y": (U8, (1, 3, 3, 3))}, "transposed": {"p": (I32, (2, 4))}}
+    parts = ["weights", "transposed"] if chosen == "both" else [chosen]
+    nodes = [node for part in parts for node in {"weights": weights, "transposed": transposed}[part]]
+    path = write_onnx(tmp_path / "a.onnx", nodes, {key: value for part in parts for key, value in inputs[part].items()},
+                      {key: value for part in parts for key, value in outputs[part].items()}, constants)
+    found = check(path, device, ["device"] * len(parts))
+    layers = {"weights": "Conv", "transposed": "MatMulInteger"}
+    assert [node.placed.node.op for node in found.result.nodes] == [layers[part] for part in parts]
+
+
+def test_what_is_not_computed_once(tmp_path, device):
+    """Random numbers, large constants, and what onnxruntime cannot compute, which is an error when the node runs."""
+    constants = {"shape": np.array([1 << 13, 1 << 12]), "one": F32(1), "few": np.array([2, 3]), "m": random_of(F32, (2, 3))}
+    nodes = [make_node("RandomUniformLike", ["m"], ["1"]), make_node("Add", ["x", "1"], ["y"]),
+             make_node("Expand", ["one", "shape"], ["2"]), make_node("ReduceMax", ["2"], ["3"], keepdims=0),
+             make_node("Add", ["x", "3"], ["z"]), make_node("Identity", ["m"], ["u"])]
+    path = write_onnx(tmp_path / "a.onnx", nodes, {"x": (F32, (2, 3))}, dict.fromkeys("yzu", (F32, (2, 3))), constants)
+    with load_model(path, device) as model:
+        assert [placed.node.op for placed in model.placement] == ["RandomUniformLike", "Add", "Expand", "ReduceMax", "Add"]
+        np.testing.assert_array_equal(model.run(np.zeros((2, 3), F32)).outputs["u"], constants["m"])
+    nodes = [make_node("Reshape", ["m", "few"], ["1"]), make_node("Gather", ["1", "far"], ["2"]), make_node("Add", ["x", "2"], ["y"])]
+    path = write_onnx(tmp_path / "b.onnx", nodes, {"x": (F32, (3,))}, {"y": (F32, (3,))}, constants | {"far": np.array(9)})
+    with load_model(path, device) as model, pytest.raises(ValueError, match="^operands of Gather 1 2 must fit each other: "):
+        model.run(np.zeros(3, F32))
+
+
+@pytest.mark.parametrize("kind", [TensorProto.FLOAT, TensorProto.UNDEFINED])
+def test_outputs_without_a_shape(tmp_path, device, kind):
+    """As onnxruntime takes them; also behind an operator of another domain."""
+    nodes = [make_node("Relu", ["x"], ["y"]), make_node("Gelu", ["y"], ["z"], domain="com.microsoft")]
+    path = write_onnx(tmp_path / "a.onnx", nodes, {"x": (F32, (2, 3))}, {}, {})
+    model = onnx.load(path)
+    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in "yz")
+    for value in model.graph.output if kind else ():
+        value.type.tensor_type.elem_type = kind
+    onnx.save(model, path)
+    assert {array.shape for array in check(path, device, ["host"] * 2, most=0).result.outputs.values()} == {(2, 3)}
+
+
+def test_values_that_are_no_tensors(tmp_path, device):
+    nodes = [make_node("SequenceConstruct", ["x", "x"], ["s"]), make_node("ConcatFromSequence", ["s"], ["y"], axis=0)]
+    path = write_onnx(tmp_path / "a.onnx", nodes, {"x": (F32, (2, 3))}, {"y": (F32, (4, 3))}, {})
+    with pytest.raises(ValueError, match="a.onnx must have tensors between its nodes, not s, a sequence$"):
+        load_model(path, device)
+
+
 def test_negative_dimensions_are_open(tmp_path, device):
     """Some exporters write -1 for a dimension that is not known."""
     nodes = [make_node("MatMul", ["x", "w"], ["1"]), make_node("Relu", ["1"], ["y"])]
@@ -399,11 +457,22 @@ def test_digits_of_weights(w, parts):
 @pytest.mark.parametrize("samples, says", [
     ({"z": np.zeros((1, 3, 8, 8), F32)}, "calibrate must have samples of x, not of z"),
     ({"x": np.zeros((3, 8, 8), F32)}, "calibrate x must have shape (1, 3, 8, 8), or more of them along a first axis, not (3, 8, 8)"),
+    ({"x": np.zeros((1, 3, 8, 8), I32)}, "calibrate x must be an array of float32, not int32"),
+    ({"x": np.full((1, 3, 8, 8), np.nan, F32)}, "calibrate x must have finite numbers, not nan"),
+    ({"x": np.full((1, 3, 8, 8), -1e99)}, "calibrate x must have finite numbers, not -inf"),
 ])
 def test_samples_that_do_not_fit(tmp_path, samples, says):
-    with pytest.raises(ValueError) as failure:
+    with pytest.raises((ValueError, TypeError)) as failure:
         load_model(float_network(tmp_path / "a.onnx"), calibrate=samples)
     assert str(failure.value) == says
+
+
+def test_samples_of_float64(tmp_path):
+    """They are those of float32, of which the input is."""
+    samples, path = random_of(F32, (2, 1, 3, 8, 8), 5), float_network(tmp_path / "a.onnx")
+    one, other = (load_model(path, "base", simulator="golden", calibrate={"x": samples.astype(dtype)}) for dtype in (F32, np.float64))
+    x = samples[1]
+    np.testing.assert_array_equal(one.run(x).outputs["y"], other.run(x).outputs["y"])
 
 
 def test_quantised_networks_take_no_samples(tmp_path):
