@@ -521,3 +521,27 @@ def test_batches_of_products(tmp_path, device, a, b):
     nodes = [make_node("QLinearMatMul", ["x", "as", "az", "b", "bs", "bz", "ys", "yz"], ["y"])]
     path = write_onnx(tmp_path / "a.onnx", nodes, {"x": (I8, a)}, {"y": (I8, ["?"] * max(len(a), len(b)))}, constants)
     check(path, device, ["device"])
+
+
+@pytest.mark.parametrize("a, b, y", [((20,), (20, 6), (6,)), ((5, 20), (20,), (5,)), ((2, 3, 20), (20,), (2, 3)), ((20,), (20,), ())])
+def test_products_of_vectors(tmp_path, device, a, b, y):
+    path = write_onnx(tmp_path / "a.onnx", [make_node("MatMulInteger", ["a", "b", "z"], ["y"])], {"a": (U8, a)}, {"y": (I32, y)},
+                      {"b": random_of(I8, b), "z": U8(120)})
+    with load_model(path, device) as model:
+        assert [placed.where for placed in model.placement] == ["device"], model.placement[0].why
+        found = compared(model, random_of(U8, a))
+    assert found.nodes[0] == (0, 1) and found.result.outputs["y"].shape == y
+
+
+@pytest.mark.parametrize("alpha, beta, bias, where", [(0.5, 1.0, I32, "device"), (1.0, 2.0, I32, "device"), (1.5, -0.5, F32, "device"),
+                                                      (1.0, 0.0, I32, "device"), (-1.0, 1.0, I32, "host")])
+def test_factors_of_gemm(tmp_path, device, alpha, beta, bias, where):
+    """They become part of scales and biases."""
+    constants = {"s": F32(0.05), "z": I8(-7), "w": random_of(I8, (5, 12)), "ws": F32(0.01), "wz": I8(0), "ys": F32(0.1), "yz": I8(3),
+                 "b": np.linspace(-9000, 9000, 5).astype(I32) if bias is I32 else np.linspace(-4, 4, 5).astype(F32), "bs": F32(0.0005)}
+    nodes = [make_node("DequantizeLinear", ["x", "s", "z"], ["d"]), make_node("DequantizeLinear", ["w", "ws", "wz"], ["wd"]),
+             *([make_node("DequantizeLinear", ["b", "bs"], ["bd"])] if bias is I32 else []),
+             make_node("Gemm", ["d", "wd", "bd" if bias is I32 else "b"], ["g"], transB=1, alpha=alpha, beta=beta),
+             make_node("QuantizeLinear", ["g", "ys", "yz"], ["y"])]
+    path = write_onnx(tmp_path / "a.onnx", nodes, {"x": (I8, (4, 12))}, {"y": (I8, (4, 5))}, constants)
+    check(path, device, [where], reason="alpha must be positive, not -1." if where == "host" else None)
