@@ -2,7 +2,10 @@
 
 from heddle.errors import UsageError
 
-__all__ = ["ModelError", "Refusal"]
+__all__ = ["MISFITS", "ModelError", "Refusal"]
+
+# What Python and numpy say where shapes, axes, attributes or numbers of operands do not fit.
+MISFITS = (ValueError, IndexError, TypeError, AssertionError, ZeroDivisionError, KeyError, OverflowError, RecursionError)
 
 
 class ModelError(UsageError):

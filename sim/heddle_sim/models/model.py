@@ -18,16 +18,13 @@ from ..device import Device, Stats
 from ..device.device_array import DeviceArray, PlacedConstants, placing_constants
 from ..device.recording import record_layer
 from ..kernels.plan_cache import PlanCache, caching_plans
-from .errors import ModelError, Refusal
+from .errors import MISFITS, ModelError, Refusal
 from .graph import Graph, Tensor
 from .operations import DeviceOperation
 from .placement import PlacedNode, placed_nodes
 from .source import Source
 
 __all__ = ["LoadedModel", "Model", "ModelResult", "NodeResult"]
-
-# What numpy says where shapes, axes or numbers of operands do not fit.
-_MISFITS = (ValueError, IndexError, TypeError, AssertionError, ZeroDivisionError, KeyError, OverflowError, RecursionError)
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,8 +231,11 @@ class Model:
         node = placed.node
         try:
             results = self.source.host(node, arrays)
-        except (*_MISFITS, Refusal) as error:
+        except (*MISFITS, Refusal) as error:
             raise ModelError(f"operands of {node.op} {node.name} must fit each other: {error}") from None
+        if len(results) != len(node.outputs):
+            raise ModelError(f"{node.op} {node.name} must have as many results as the operator gives ({len(results)}), not "
+                             f"{len(node.outputs)}")
         for name, array in zip(node.outputs, results):
             tensor = self.graph.tensors[name]
             if array.shape != tensor.shape:

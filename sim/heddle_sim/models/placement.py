@@ -8,7 +8,7 @@ from heddle.config import Config
 
 from .candidates import candidates
 from .chains import Chain, chains
-from .errors import Refusal
+from .errors import MISFITS, Refusal
 from .graph import Graph, Node, Tensor
 from .operations import DeviceOperation
 from .rehearsal import Rehearsal
@@ -59,18 +59,20 @@ def _chained(placed: PlacedNode, chain: Chain) -> PlacedNode:
 
 def _placed(rehearsal: Rehearsal, source: Source, node: Node) -> PlacedNode:
     """The node where it is placed alone."""
-    try:
-        lowered = source.lowered(node)
-    except Refusal as error:
-        return PlacedNode(node, "host", f"{error}.")
     why = ""
-    for operation in candidates(lowered):
-        try:
-            stats = rehearsal.check(operation, [_activation(source.graph, node, index) for index in operation.operands])
-        except Refusal as error:
-            why = f"{error}."
-        else:
-            return PlacedNode(node, "device", f"Runs as Device.{operation.method}.", operation, stats.macs)
+    try:
+        for operation in candidates(source.lowered(node)):
+            activations = [_activation(source.graph, node, index) for index in operation.operands]
+            try:
+                stats = rehearsal.check(operation, activations, len(node.outputs))
+            except Refusal as error:
+                why = f"{error}."
+            else:
+                return PlacedNode(node, "device", f"Runs as Device.{operation.method}.", operation, stats.macs)
+    except Refusal as error:
+        why = f"{error}."
+    except MISFITS as error:
+        why = f"attributes and operands of {node.op} must fit each other: {error}."
     return PlacedNode(node, "host", why)
 
 

@@ -30,10 +30,14 @@ class Rehearsal(Device):
         """Figures without cycles; the program is not executed."""
         return Stats(None, macs, self.cfg.peak_macs(element_bytes))
 
-    def check(self, operation: DeviceOperation, activations: Sequence[Tensor]) -> Stats:
-        """Figures of an operation. Raises ``Refusal`` with the message of the device where it refuses it."""
+    def check(self, operation: DeviceOperation, activations: Sequence[Tensor], results: int = 1) -> Stats:
+        """Figures of an operation of a node with ``results``. Raises ``Refusal``: with the message of the device where it refuses the
+        operation, and where the operation gives another number of results."""
         arrays = [np.zeros(tensor.shape, tensor.dtype) if tensor.data is None else tensor.data for tensor in activations]
         try:
-            return operation.run(self, arrays)[1]
+            found, stats = operation.run(self, arrays)
         except HeddleError as error:
             raise Refusal(str(error)) from None
+        if len(found) != results:
+            raise Refusal(f"the node must have as many results as Device.{operation.method} ({len(found)}), not {results}")
+        return stats

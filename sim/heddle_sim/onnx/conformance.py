@@ -22,6 +22,7 @@ from heddle.errors import HeddleError
 from ..cli.common import CommandFailed, add_config, add_device, add_json, configuration, open_device, print_rows, progress_for
 from ..device import Device
 from ..models import load_model
+from ..models.comparison import difference
 from ..packages import needed
 
 __all__ = ["OPERATORS", "CaseResult", "cases", "main", "run_case"]
@@ -38,7 +39,7 @@ HOST_TOLERANCE = 1e-4
 class CaseResult:
     """A case: "passed" on the device, "host" (passed there, and why), "wrong" or "refused" (and why).
 
-    ``difference``: the greatest one; None where the case was refused.
+    ``difference``: the greatest one; None where the case was refused, and where results have other types or shapes than wanted.
     """
 
     op: str
@@ -83,12 +84,16 @@ def run_case(case: Any, device: Device) -> CaseResult:
         except HeddleError as error:
             return CaseResult(op, case.name, "refused", None, str(error).replace(f"{path} ", ""))
     on_device = placed.where == "device"
-    difference = max(float(np.abs(mine.astype(np.float64) - np.asarray(other, np.float64)).max(initial=0.0))
-                     for mine, other in zip(found.outputs.values(), wanted))
+    results, wanted = list(found.outputs.values()), [np.asarray(array) for array in wanted]
+    forms, wanted_forms = (", ".join(f"{array.dtype} {array.shape}" for array in arrays) for arrays in (results, wanted))
+    if forms != wanted_forms:
+        return CaseResult(op, case.name, "wrong", None, f"Results must be {wanted_forms}, not {forms}.")
+    differences = [float(difference(mine, other).most) for mine, other in zip(results, wanted)]
     tolerance = TOLERANCES.get(op, 0.0) if on_device else HOST_TOLERANCE
-    if difference > tolerance:
-        return CaseResult(op, case.name, "wrong", difference, f"Differs by more than {tolerance:g}.")
-    return CaseResult(op, case.name, "passed" if on_device else "host", difference, placed.why)
+    greatest = float(np.max(differences))           # no number where one of them is none
+    if not greatest <= tolerance:
+        return CaseResult(op, case.name, "wrong", greatest, f"Differs by more than {tolerance:g}.")
+    return CaseResult(op, case.name, "passed" if on_device else "host", greatest, placed.why)
 
 
 def main(arguments: list[str] | None = None) -> int:

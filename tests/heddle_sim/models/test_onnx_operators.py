@@ -1,6 +1,7 @@
 """Operators of ONNX, each beside onnxruntime on the same operands."""
 
 import numpy as np
+import onnx
 import pytest
 from heddle import load_config
 from heddle_sim import Device
@@ -140,6 +141,67 @@ def test_float_operators_run_on_the_host(tmp_path, device, node, shape, says):
     check(path, device, ["host"], most=0, reason=says)
 
 
+@pytest.mark.parametrize("attributes, says", [
+    (dict(strides=[0, 0], auto_pad="SAME_UPPER"), "strides must be 2 values of at least 1, not (0, 0)."),
+    (dict(strides=[1, 0], ceil_mode=1), "strides must be 2 values of at least 1, not (1, 0)."),
+    (dict(dilations=[0, 1]), "dilations must be 2 values of at least 1, not (0, 1)."),
+    (dict(kernel_shape=[2]), "kernel_shape must be 2 values of at least 1, not (2,)."),
+    (dict(auto_pad=b"\xff"), "attributes and operands of MaxPool must fit each other: "),
+])
+def test_windows_that_do_not_fit(tmp_path, device, attributes, says):
+    """They are a reason before the run, and an error when the host comes to them."""
+    path = write_onnx(tmp_path / "a.onnx", [make_node("MaxPool", ["x"], ["y"], **(dict(kernel_shape=[2, 2]) | attributes))],
+                      {"x": (I8, (1, 2, 4, 4))}, {"y": (I8, (1, 2, 4, 4))}, {})
+    with load_model(path, device) as model:
+        (placed,) = model.placement
+        assert placed.where == "host" and placed.why.startswith(says)
+        with pytest.raises(ValueError, match="^operands of MaxPool 0 y must fit each other: "):
+            model.run(random_of(I8, (1, 2, 4, 4)))
+
+
+def test_places_of_maxima_are_found_on_the_host(tmp_path, device):
+    nodes = [make_node("MaxPool", ["x"], ["y", "i"], kernel_shape=[2, 2])]
+    results = {"y": (U8, (1, 2, 4, 4)), "i": (np.int64, (1, 2, 4, 4))}
+    path = write_onnx(tmp_path / "a.onnx", nodes, {"x": (U8, (1, 2, 5, 5))}, results, {}, 12)
+    check(path, device, ["host"], most=0, reason="MaxPool must be without its second result (Indices) on the device.")
+
+
+TAKEN = "one QuantizeLinear alone must take the result of Conv, behind Relu or Clip or none, not "
+
+
+@pytest.mark.parametrize("behind, says", [
+    ([], f"{TAKEN}an output of the network."),
+    ([("QuantizeLinear", "c", "q"), ("Relu", "c", "r")], f"{TAKEN}QuantizeLinear, Relu."),
+    ([("Relu", "c", "u"), ("Clip", "u", "t"), ("QuantizeLinear", "t", "q")], f"{TAKEN}Clip."),
+    ([("Sigmoid", "c", "u"), ("QuantizeLinear", "u", "q")], f"{TAKEN}Sigmoid."),
+    ([("QuantizeLinear", "c", "q"), ("Add", "d c", "r")], f"{TAKEN}QuantizeLinear, Add."),
+])
+def test_reasons_of_incomplete_qdq_forms(tmp_path, device, behind, says):
+    """What takes the result of a node between DequantizeLinear and others."""
+    constants = {"s": F32(0.05), "z": U8(120), "w": random_of(I8, (3, 3, 1, 1)), "ws": scales(3), "wz": np.zeros(3, I8)}
+    nodes = [make_node("DequantizeLinear", ["x", "s", "z"], ["d"]), make_node("DequantizeLinear", ["w", "ws", "wz"], ["wd"], axis=0),
+             make_node("Conv", ["d", "wd"], ["c"])]
+    nodes += [make_node(op, [*names.split(), *(["s", "z"] if op == "QuantizeLinear" else [])], [name]) for op, names, name in behind]
+    names = {"q": U8, "r": F32} if behind else {"c": F32}
+    outputs = {name: (kind, (1, 3, 4, 4)) for name, kind in names.items() if name in {node.output[0] for node in nodes}}
+    path = write_onnx(tmp_path / "a.onnx", nodes, {"x": (U8, (1, 3, 4, 4))}, outputs, constants)
+    with load_model(path, device) as model:
+        assert [placed.why for placed in model.placement if placed.node.op == "Conv"] == [says]
+        assert {placed.where for placed in model.placement} == {"host"}
+
+
+def test_reasons_of_sums(tmp_path, device):
+    nodes = [make_node("DequantizeLinear", ["x", "s", "z"], ["d"]), make_node("Add", ["d", "f"], ["a"]),
+             make_node("QuantizeLinear", ["a", "s", "z"], ["q"]), make_node("Add", ["x", "q"], ["y"])]
+    inputs, constants = {"x": (U8, (2, 3)), "f": (F32, (2, 3))}, {"s": F32(0.05), "z": U8(9)}
+    path = write_onnx(tmp_path / "a.onnx", nodes, inputs, {"y": (U8, (2, 3))}, constants)
+    with load_model(path, device) as model:
+        assert [placed.why for placed in model.placement if placed.node.op == "Add"] == [
+            "operand 1 of Add must be quantised for the device, not float.",
+            "addends must have scales on the device, not be plain uint8, whose sums wrap around."]
+        assert {placed.where for placed in model.placement} == {"host"}
+
+
 def test_scales_that_are_computed_are_refused(tmp_path, device):
     constants = {"w": random_of(I8, (4, 2, 1, 1)), "ws": F32(0.1), "wz": I8(0), "xz": I8(0)}
     nodes = [make_node("QLinearConv", ["x", "xs", "xz", "w", "ws", "wz", "ws", "wz"], ["y"])]
@@ -209,6 +271,63 @@ def test_nodes_in_any_order(tmp_path, device):
         assert [placed.node.op for placed in model.placement] == ["MatMul", "Neg", "If", "Relu"]
         found = model.run(x := random_of(F32, (2, 4))).outputs["y"]
     np.testing.assert_allclose(found, np.maximum(1 - x @ constants["w"], 0), atol=1e-6)
+
+
+@pytest.mark.parametrize("chosen", ["weights", "transposed", "both"])
+def test_constants_that_are_computed_from_constants(tmp_path, device, chosen):
+    """They are constants for the layers that take them; their nodes are gone."""
+    constants = {"s": F32(0.05), "z": U8(120), "wf": random_of(F32, (3, 2, 3, 3)), "ws": scales(3), "wz": np.zeros(3, I8), "s2": F32(0.13),
+                 "m": random_of(I8, (4, 8)), "zero": I8(0)}
+    weights = [make_node("QuantizeLinear", ["wf", "ws", "wz"], ["wq"], axis=0),
+               make_node("DequantizeLinear", ["wq", "ws", "wz"], ["wd"], axis=0), make_node("DequantizeLinear", ["x", "s", "z"], ["d"]),
+               make_node("Conv", ["d", "wd"], ["c"]), make_node("QuantizeLinear", ["c", "s2", "z"], ["y"])]
+    transposed = [make_node("Transpose", ["m"], ["1"], perm=[1, 0]), make_node("Sub", ["zero", "1"], ["2"]),
+                  make_node("MatMulInteger", ["a", "2"], ["p"])]
+    inputs = {"weights": {"x": (U8, (1, 2, 5, 5))}, "transposed": {"a": (I8, (2, 8))}}
+    outputs = {"weights": {"y": (U8, (1, 3, 3, 3))}, "transposed": {"p": (I32, (2, 4))}}
+    parts = ["weights", "transposed"] if chosen == "both" else [chosen]
+    nodes = [node for part in parts for node in {"weights": weights, "transposed": transposed}[part]]
+    path = write_onnx(tmp_path / "a.onnx", nodes, {key: value for part in parts for key, value in inputs[part].items()},
+                      {key: value for part in parts for key, value in outputs[part].items()}, constants)
+    found = check(path, device, ["device"] * len(parts))
+    layers = {"weights": "Conv", "transposed": "MatMulInteger"}
+    assert [node.placed.node.op for node in found.result.nodes] == [layers[part] for part in parts]
+
+
+def test_what_is_not_computed_once(tmp_path, device):
+    """Random numbers, large constants, and what onnxruntime cannot compute, which is an error when the node runs."""
+    constants = {"shape": np.array([1 << 13, 1 << 12]), "one": F32(1), "few": np.array([2, 3]), "m": random_of(F32, (2, 3))}
+    nodes = [make_node("RandomUniformLike", ["m"], ["1"]), make_node("Add", ["x", "1"], ["y"]),
+             make_node("Expand", ["one", "shape"], ["2"]), make_node("ReduceMax", ["2"], ["3"], keepdims=0),
+             make_node("Add", ["x", "3"], ["z"]), make_node("Identity", ["m"], ["u"])]
+    path = write_onnx(tmp_path / "a.onnx", nodes, {"x": (F32, (2, 3))}, dict.fromkeys("yzu", (F32, (2, 3))), constants)
+    with load_model(path, device) as model:
+        assert [placed.node.op for placed in model.placement] == ["RandomUniformLike", "Add", "Expand", "ReduceMax", "Add"]
+        np.testing.assert_array_equal(model.run(np.zeros((2, 3), F32)).outputs["u"], constants["m"])
+    nodes = [make_node("Reshape", ["m", "few"], ["1"]), make_node("Gather", ["1", "far"], ["2"]), make_node("Add", ["x", "2"], ["y"])]
+    path = write_onnx(tmp_path / "b.onnx", nodes, {"x": (F32, (3,))}, {"y": (F32, (3,))}, constants | {"far": np.array(9)})
+    with load_model(path, device) as model, pytest.raises(ValueError, match="^operands of Gather 1 2 must fit each other: "):
+        model.run(np.zeros(3, F32))
+
+
+@pytest.mark.parametrize("kind", [TensorProto.FLOAT, TensorProto.UNDEFINED])
+def test_outputs_without_a_shape(tmp_path, device, kind):
+    """As onnxruntime takes them; also behind an operator of another domain."""
+    nodes = [make_node("Relu", ["x"], ["y"]), make_node("Gelu", ["y"], ["z"], domain="com.microsoft")]
+    path = write_onnx(tmp_path / "a.onnx", nodes, {"x": (F32, (2, 3))}, {}, {})
+    model = onnx.load(path)
+    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in "yz")
+    for value in model.graph.output if kind else ():
+        value.type.tensor_type.elem_type = kind
+    onnx.save(model, path)
+    assert {array.shape for array in check(path, device, ["host"] * 2, most=0).result.outputs.values()} == {(2, 3)}
+
+
+def test_values_that_are_no_tensors(tmp_path, device):
+    nodes = [make_node("SequenceConstruct", ["x", "x"], ["s"]), make_node("ConcatFromSequence", ["s"], ["y"], axis=0)]
+    path = write_onnx(tmp_path / "a.onnx", nodes, {"x": (F32, (2, 3))}, {"y": (F32, (4, 3))}, {})
+    with pytest.raises(ValueError, match="a.onnx must have tensors between its nodes, not s, a sequence$"):
+        load_model(path, device)
 
 
 def test_negative_dimensions_are_open(tmp_path, device):
@@ -338,11 +457,22 @@ def test_digits_of_weights(w, parts):
 @pytest.mark.parametrize("samples, says", [
     ({"z": np.zeros((1, 3, 8, 8), F32)}, "calibrate must have samples of x, not of z"),
     ({"x": np.zeros((3, 8, 8), F32)}, "calibrate x must have shape (1, 3, 8, 8), or more of them along a first axis, not (3, 8, 8)"),
+    ({"x": np.zeros((1, 3, 8, 8), I32)}, "calibrate x must be an array of float32, not int32"),
+    ({"x": np.full((1, 3, 8, 8), np.nan, F32)}, "calibrate x must have finite numbers, not nan"),
+    ({"x": np.full((1, 3, 8, 8), -1e99)}, "calibrate x must have finite numbers, not -inf"),
 ])
 def test_samples_that_do_not_fit(tmp_path, samples, says):
-    with pytest.raises(ValueError) as failure:
+    with pytest.raises((ValueError, TypeError)) as failure:
         load_model(float_network(tmp_path / "a.onnx"), calibrate=samples)
     assert str(failure.value) == says
+
+
+def test_samples_of_float64(tmp_path):
+    """They are those of float32, of which the input is."""
+    samples, path = random_of(F32, (2, 1, 3, 8, 8), 5), float_network(tmp_path / "a.onnx")
+    one, other = (load_model(path, "base", simulator="golden", calibrate={"x": samples.astype(dtype)}) for dtype in (F32, np.float64))
+    x = samples[1]
+    np.testing.assert_array_equal(one.run(x).outputs["y"], other.run(x).outputs["y"])
 
 
 def test_quantised_networks_take_no_samples(tmp_path):
@@ -391,3 +521,27 @@ def test_batches_of_products(tmp_path, device, a, b):
     nodes = [make_node("QLinearMatMul", ["x", "as", "az", "b", "bs", "bz", "ys", "yz"], ["y"])]
     path = write_onnx(tmp_path / "a.onnx", nodes, {"x": (I8, a)}, {"y": (I8, ["?"] * max(len(a), len(b)))}, constants)
     check(path, device, ["device"])
+
+
+@pytest.mark.parametrize("a, b, y", [((20,), (20, 6), (6,)), ((5, 20), (20,), (5,)), ((2, 3, 20), (20,), (2, 3)), ((20,), (20,), ())])
+def test_products_of_vectors(tmp_path, device, a, b, y):
+    path = write_onnx(tmp_path / "a.onnx", [make_node("MatMulInteger", ["a", "b", "z"], ["y"])], {"a": (U8, a)}, {"y": (I32, y)},
+                      {"b": random_of(I8, b), "z": U8(120)})
+    with load_model(path, device) as model:
+        assert [placed.where for placed in model.placement] == ["device"], model.placement[0].why
+        found = compared(model, random_of(U8, a))
+    assert found.nodes[0] == (0, 1) and found.result.outputs["y"].shape == y
+
+
+@pytest.mark.parametrize("alpha, beta, bias, where", [(0.5, 1.0, I32, "device"), (1.0, 2.0, I32, "device"), (1.5, -0.5, F32, "device"),
+                                                      (1.0, 0.0, I32, "device"), (-1.0, 1.0, I32, "host")])
+def test_factors_of_gemm(tmp_path, device, alpha, beta, bias, where):
+    """They become part of scales and biases."""
+    constants = {"s": F32(0.05), "z": I8(-7), "w": random_of(I8, (5, 12)), "ws": F32(0.01), "wz": I8(0), "ys": F32(0.1), "yz": I8(3),
+                 "b": np.linspace(-9000, 9000, 5).astype(I32) if bias is I32 else np.linspace(-4, 4, 5).astype(F32), "bs": F32(0.0005)}
+    nodes = [make_node("DequantizeLinear", ["x", "s", "z"], ["d"]), make_node("DequantizeLinear", ["w", "ws", "wz"], ["wd"]),
+             *([make_node("DequantizeLinear", ["b", "bs"], ["bd"])] if bias is I32 else []),
+             make_node("Gemm", ["d", "wd", "bd" if bias is I32 else "b"], ["g"], transB=1, alpha=alpha, beta=beta),
+             make_node("QuantizeLinear", ["g", "ys", "yz"], ["y"])]
+    path = write_onnx(tmp_path / "a.onnx", nodes, {"x": (I8, (4, 12))}, {"y": (I8, (4, 5))}, constants)
+    check(path, device, [where], reason="alpha must be positive, not -1." if where == "host" else None)

@@ -135,6 +135,29 @@ def test_pools_and_sums(tmp_path, device, op, shape, result, arguments):
     check(one_operator(tmp_path / "a.tflite", op, shape, result, **arguments), device)
 
 
+@pytest.mark.parametrize("shape", [(1, 1, 1, 3), (3,), (), (5, 3), (1, 4, 5, 3)])
+@pytest.mark.parametrize("first", [True, False])
+def test_constant_addends_of_less_shape(tmp_path, device, shape, first):
+    file = TfliteFile()
+    x, y = file.tensor("x", (1, 4, 5, 3), **X), file.tensor("y", (1, 4, 5, 3), scale=0.7, zero_point=-20)
+    c = file.constant("c", rng_of(4).integers(-128, 128, shape), "int8", scale=0.3, zero_point=11)
+    file.operator("ADD", [c, x] if first else [x, c], [y], "AddOptions", fusedActivationFunction=RELU)
+    check(file.write(tmp_path / "a.tflite", [x], [y]), device)
+
+
+def test_computed_addends_of_less_shape(tmp_path, device):
+    """They are a matter of the host; so is a sum of a shape that no addend has."""
+    for shapes in (((1, 4, 5, 3), (1, 1, 1, 3)), ((1, 4, 1, 3), (1, 1, 5, 3))):
+        file = TfliteFile()
+        x, c = (file.tensor(name, shape, **X) for name, shape in zip("xc", shapes))
+        y = file.tensor("y", (1, 4, 5, 3), scale=0.7, zero_point=-20)
+        file.operator("ADD", [x, c], [y], "AddOptions")
+        path = file.write(tmp_path / "a.tflite", [x, c], [y])
+        check(path, device, "host")
+        assert load_model(path, device).placement[0].why == (
+            "addends must have the shape (1, 4, 5, 3) of the result, or one of them be constant, not {} and {}.".format(*shapes))
+
+
 @pytest.mark.parametrize("dtype, zero_point", [("int8", -90), ("int8", 77), ("uint8", 40)])
 @pytest.mark.parametrize("kind", ["AVERAGE_POOL_2D", "MAX_POOL_2D"])
 @pytest.mark.parametrize("activation", [NONE, RELU, RELU6])
@@ -390,6 +413,45 @@ def test_refusals_name_the_rule(tmp_path, device, change, says):
     (placed,) = load_model(path, device).placement
     assert (placed.where, placed.why) == ("host", f"{says}.")
     check(path, device, "host", 0)
+
+
+@pytest.mark.parametrize("change, says", [
+    (dict(strideH=0), "stride_h must be at least 1, not 0"), (dict(strideW=-2), "stride_w must be at least 1, not -2"),
+    (dict(filterWidth=0), "filter_width must be at least 1, not 0")])
+def test_windows_that_do_not_fit(tmp_path, device, change, says):
+    """They are a reason before the run, and an error when the host comes to them."""
+    fields = dict(padding=SAME, strideH=2, strideW=2, filterHeight=2, filterWidth=2) | change
+    path = one_operator(tmp_path / "a.tflite", "MAX_POOL_2D", (1, 4, 4, 2), (1, 2, 2, 2), "Pool2DOptions", **fields)
+    with load_model(path, device) as model:
+        assert [(placed.where, placed.why) for placed in model.placement] == [("host", f"{says}.")]
+        with pytest.raises(ValueError, match=f"^operands of MAX_POOL_2D 0 y must fit each other: {says}$"):
+            model.run(np.zeros((1, 4, 4, 2), np.int8))
+
+
+@pytest.mark.parametrize("results, why, says", [
+    ("yz", "the node must have as many results as Device.max_pool (1), not 2.",
+     "MAX_POOL_2D 0 y must have as many results as the operator gives (1), not 2"),
+    ("", "attributes and operands of MAX_POOL_2D must fit each other: tuple index out of range.",
+     "operands of MAX_POOL_2D 0 must fit each other: tuple index out of range")])
+def test_other_numbers_of_results(tmp_path, device, results, why, says):
+    file = TfliteFile()
+    x, outputs = file.tensor("x", (1, 4, 4, 2), **X), [file.tensor(name, (1, 2, 2, 2), **X) for name in results]
+    file.operator("MAX_POOL_2D", [x], outputs, "Pool2DOptions", padding=SAME, strideH=2, strideW=2, filterHeight=2, filterWidth=2)
+    with load_model(file.write(tmp_path / "a.tflite", [x], outputs or [x]), device) as model:
+        assert [(placed.where, placed.why) for placed in model.placement] == [("host", why)]
+        with pytest.raises(ValueError) as failure:
+            model.run(np.zeros((1, 4, 4, 2), np.int8))
+        assert str(failure.value) == says
+
+
+@pytest.mark.parametrize("op, options", [("UNIDIRECTIONAL_SEQUENCE_LSTM", "UnidirectionalSequenceLSTMOptions"), ("RNN", "RNNOptions")])
+def test_operators_that_are_not_there_come_first(tmp_path, op, options):
+    """Before their operands, of which states have no node that gives them."""
+    file = TfliteFile()
+    x, state, y = (file.tensor(name, (1, 4), "float32") for name in ("x", "state", "y"))
+    file.operator(op, [x, state], [y], options)
+    with pytest.raises(ValueError, match=f"^operator {op} of .*a.tflite must be one of ABS, "):
+        load_model(file.write(tmp_path / "a.tflite", [x], [y]), "tiny", simulator="golden")
 
 
 def test_what_the_configuration_lacks_runs_on_the_host(tmp_path):

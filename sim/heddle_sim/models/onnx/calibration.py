@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from heddle.errors import UsageError
+from heddle.errors import UsageError, UsageTypeError
 
 from ...arguments import plain_array
 from ...packages import needed
@@ -159,15 +159,15 @@ def _quiet() -> Iterator[None]:
 def _feeds(model: Any, samples: Mapping[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
     """Inputs of each run for samples as ``calibrated`` takes them. Raises ``ValueError`` for those that do not fit."""
     constants = {tensor.name for tensor in model.graph.initializer}
-    shapes = {value.name: tuple(dimension.dim_value for dimension in value.type.tensor_type.shape.dim)
-              for value in model.graph.input if value.name not in constants}
+    kinds = {value.name: value.type.tensor_type for value in model.graph.input if value.name not in constants}
+    shapes = {name: tuple(dimension.dim_value for dimension in kind.shape.dim) for name, kind in kinds.items()}
     if len(shapes) == 1 and set(samples) == {""}:       # the only one needs no name
         samples = {next(iter(shapes)): samples[""]}
     if set(samples) != set(shapes):
         raise UsageError(f"calibrate must have samples of {', '.join(shapes)}, not of {', '.join(samples) or 'none'}")
     stacks = {}
     for name, shape in shapes.items():
-        array = plain_array(f"calibrate {name}", samples[name])
+        array = _of_type(name, plain_array(f"calibrate {name}", samples[name]), _dtype(kinds[name].elem_type))
         stack = array[None] if array.shape == shape else array
         if stack.shape[1:] != shape or not len(stack):
             raise UsageError(f"calibrate {name} must have shape {shape}, or more of them along a first axis, not {array.shape}")
@@ -175,6 +175,22 @@ def _feeds(model: Any, samples: Mapping[str, np.ndarray]) -> list[dict[str, np.n
     if len({len(stack) for stack in stacks.values()}) != 1:
         raise UsageError(f"calibrate must have equally many samples of all inputs, not {[len(stack) for stack in stacks.values()]}")
     return [dict(zip(stacks, map(np.asarray, parts))) for parts in zip(*stacks.values())]      # a scalar is an array too
+
+
+def _dtype(element: int) -> np.dtype:
+    return np.dtype(needed("onnx", "an ONNX file").helper.tensor_dtype_to_np_dtype(element))
+
+
+def _of_type(name: str, array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Samples of the type of their input; float64 is rounded to it. Raises ``ValueError`` for other types, and for no finite numbers."""
+    if array.dtype == np.float64 and dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            array = array.astype(dtype)
+    if array.dtype != dtype:
+        raise UsageTypeError(f"calibrate {name} must be an array of {dtype}, not {array.dtype}")
+    if dtype.kind == "f" and not np.isfinite(array).all():
+        raise UsageError(f"calibrate {name} must have finite numbers, not {array[~np.isfinite(array)][0]}")
+    return array
 
 
 def _reader(quantisation: Any, runs: list[dict[str, np.ndarray]]) -> Any:

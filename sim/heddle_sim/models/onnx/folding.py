@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ..errors import Refusal
+from ..errors import MISFITS, Refusal
 from ..graph import Graph, Node, Tensor
 from .forms import Form, with_quantisation
 
@@ -40,7 +41,7 @@ def folded(graph: Graph, protos: Mapping[str, Any]) -> tuple[Graph, dict[str, li
         if node.name in made:
             nodes.append(made[node.name])
         elif node.name not in inside:
-            nodes.append(node)
+            nodes.append(folding.left(node))
             members[node.name] = [protos[node.name]]
     kept = _needed(nodes, graph.outputs)
     return Graph(graph.tensors, kept, graph.inputs, graph.outputs), {node.name: members[node.name] for node in kept}
@@ -72,28 +73,53 @@ class _Folding:
         """Nodes that become one with ``node``, in their order; empty where it stands in no QDQ form."""
         if node.op not in (*_WITH_OTHER, *_OF_ONE, *_PLAIN) or len(node.outputs) != 1:
             return []
-        before = [producer for name in node.inputs if (producer := self.producers.get(name or "")) and producer.op == _DEQUANTISE]
-        real = [name for name in node.inputs if name is not None and self.graph.tensors[name].dtype.kind == "f" and
-                self.graph.tensors[name].data is None]
-        if not before or any(self.producers.get(name) not in before for name in real):
+        before = self._before(node)
+        if not before or any(self.producers.get(name) not in before for name in self._real(node)):
             return []
-        behind = self._behind(node)
-        return [*dict.fromkeys(before), node, *behind] if behind else []
+        try:
+            behind = self._behind(node)
+        except Refusal:
+            return []
+        return [*dict.fromkeys(before), node, *behind]
+
+    def left(self, node: Node) -> Node:
+        """A node that stands in no QDQ form, with the rule that it breaks where DequantizeLinear gives its first operand."""
+        before = self._before(node)
+        if node.op not in (*_WITH_OTHER, *_OF_ONE) or len(node.outputs) != 1 or self.producers.get(node.inputs[0] or "") not in before:
+            return node
+        refusal = ""
+        for name in self._real(node):
+            if self.producers.get(name) not in before:
+                refusal = f"operand {node.inputs.index(name)} of {node.op} must be quantised for the device, not float"
+        if not refusal:
+            try:
+                self._behind(node)
+            except Refusal as error:
+                refusal = str(error)
+        return replace(node, attributes=dict(node.attributes) | {"refusal": refusal}) if refusal else node
+
+    def _before(self, node: Node) -> list[Node]:
+        """Each DequantizeLinear that gives an operand of a node."""
+        return [producer for name in node.inputs if (producer := self.producers.get(name or "")) and producer.op == _DEQUANTISE]
+
+    def _real(self, node: Node) -> list[str]:
+        """Operands of a node that are computed real numbers."""
+        return [name for name in node.inputs if name is not None and self.graph.tensors[name].dtype.kind == "f" and
+                self.graph.tensors[name].data is None]
 
     def _behind(self, node: Node) -> list[Node]:
-        """A clamp, if any, and the QuantizeLinear that take the result of a node; empty where something else takes it too."""
-        found = []
-        while True:
+        """A clamp, if any, and the QuantizeLinear that take the result of a node. Raises ``Refusal`` where something else takes it."""
+        op, found = node.op, list[Node]()
+        while not found or found[-1].op != _QUANTISE:
             (output,) = node.outputs
             consumers = self.consumers.get(output, [])
-            if len(consumers) != 1 or output in self.graph.outputs:
-                return []
+            takers = [consumer.op for consumer in consumers] + ["an output of the network"] * (output in self.graph.outputs)
+            if takers != [_QUANTISE] and (found or takers not in (["Relu"], ["Clip"])):
+                raise Refusal(f"one QuantizeLinear alone must take the result of {op}, behind Relu or Clip or none, not "
+                              f"{', '.join(takers) or 'nothing'}")
             node = consumers[0]
             found.append(node)
-            if node.op == _QUANTISE:
-                return found
-            if node.op not in ("Relu", "Clip") or len(found) > 1:
-                return []
+        return found
 
     def node(self, node: Node, group: Sequence[Node]) -> Node:
         """The node that a group becomes."""
@@ -105,6 +131,8 @@ class _Folding:
                 attributes["form"] = self._form(node, group, names)
             except Refusal as error:
                 attributes["refusal"] = str(error)
+            except MISFITS as error:
+                attributes["refusal"] = f"attributes and operands of {node.op} must fit each other: {error}"
         return Node(node.op, node.name, names, group[-1].outputs, attributes)
 
     def _form(self, node: Node, group: Sequence[Node], names: Sequence[str]) -> Form:

@@ -82,6 +82,8 @@ def _why_not(graph: Graph, node: Node) -> str:
     if node.op not in ("Conv", "MatMul", "Gemm", "Add", "AveragePool", "GlobalAveragePool"):
         return f"{node.op} is no operation of the device"
     x = graph.operand(node, 0, "x")
+    if node.op == "Add" and x.dtype in (np.int8, np.uint8):
+        return f"addends must have scales on the device, not be plain {x.dtype}, whose sums wrap around"
     return f"x must be quantised to 8 bits for {node.op} on the device, not {x.dtype}"
 
 
@@ -139,6 +141,8 @@ def _gemm(graph: Graph, node: Node) -> Form:
 
 
 def _max_pool(graph: Graph, node: Node) -> Form:
+    if node.attributes["kept outputs"] != (0,):
+        raise Refusal("MaxPool must be without its second result (Indices) on the device")
     x = graph.operand(node, 0, "x")
     if x.dtype not in (np.int8, np.uint8):
         raise Refusal(f"x must be int8 or uint8 for MaxPool on the device, not {x.dtype}")

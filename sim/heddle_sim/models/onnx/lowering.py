@@ -119,17 +119,16 @@ def _convolution(form: Form) -> DeviceOperation:
 
 
 def _product(form: Form) -> DeviceOperation:
-    """MatMul and Gemm with a constant second factor."""
+    """MatMul and Gemm with a constant second factor; vectors are matrices of one row or column."""
     x, attributes = as_integers(form.x, "a"), form.attributes
     transposed = bool(attributes.get("transB", 0))
     b, scales, points = _filters(form, 0 if transposed else -1)
-    if b.ndim < 2 or len(x.shape) < 2:
+    b = b[:, None] if b.ndim == 1 else b
+    if b.ndim < 2 or b.ndim > 2 and len(x.shape) < 2:
         raise Refusal(f"factors must be matrices, not of shapes {x.shape} and {b.shape}")
     if attributes.get("transA", 0):
         raise Refusal("a must lie in rows, not transposed (transA)")
-    for name in ("alpha", "beta"):
-        if attributes.get(name, 1.0) != 1.0:
-            raise Refusal(f"{name} must be 1, not {attributes[name]:g}")
+    form, scales = _with_factors(form, scales)
     if b.ndim > 2:
         return _products(form, x, b, scales, points)
     w = b if transposed else b.T
@@ -140,6 +139,22 @@ def _product(form: Form) -> DeviceOperation:
     bias = _bias(form, x.scale * scales, len(w))
     spec = _output(form, x, w, scales, points, bias)
     return fully_connected(form.y.shape, int(np.prod(x.shape[:-1])), w, points, bias, x.zero_point, spec)
+
+
+def _with_factors(form: Form, scales: np.ndarray) -> tuple[Form, np.ndarray]:
+    """Gemm's alpha as part of the scales of its weights, and beta as part of its bias."""
+    alpha, beta = (float(form.attributes.get(name, 1.0)) for name in ("alpha", "beta"))
+    if not alpha > 0:
+        raise Refusal(f"alpha must be positive, not {alpha:g}")
+    bias = form.bias
+    if alpha != 1 and bias is not None and bias.dtype.kind != "f" and bias.quantisation is None:
+        raise Refusal(f"alpha must be 1 with a bias of plain integers, not {alpha:g}")
+    if bias is not None and beta != 1:
+        if bias.quantisation is not None:
+            bias = replace(bias, quantisation=replace(bias.quantisation, scale=bias.quantisation.scale * beta))
+        else:
+            bias = replace(bias, data=constant(bias, "bias") * beta)
+    return replace(form, bias=bias), scales * alpha
 
 
 def _products(form: Form, x: Integers, b: np.ndarray, scales: np.ndarray, points: np.ndarray) -> DeviceOperation:

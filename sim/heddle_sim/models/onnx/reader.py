@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,14 @@ from ...packages import needed
 from ..errors import ModelError
 from ..graph import Graph, Node, Tensor
 from .calibration import Calibration, calibrated
-from .sessions import all_values
+from .sessions import all_values, constant_values
 
 __all__ = ["MOST_BYTES", "OnnxFile", "Shapes", "read_onnx"]
 
 MOST_BYTES = 1 << 30            # of a file
 _ALSO_MICROSOFT = ("QuantizeLinear", "DequantizeLinear")        # before opset 21 those of 16 bits stand in that domain
+_RANDOM = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout")
+_MOST_COMPUTED = 1 << 24        # elements of a constant that is computed from others
 Shapes = Mapping[str, int | Sequence[int]]
 
 
@@ -66,7 +69,7 @@ def read_onnx(path: Path, shapes: Shapes | None = None, constants: Mapping[str, 
         model, samples = calibrated(model, calibration, str(path))
     _sort(model.graph)
     try:
-        onnx.checker.check_model(model)
+        _check(onnx, model)
         if model.functions:
             model = needed("onnx.inliner", "an ONNX file").inline_local_functions(model)
         model = onnx.shape_inference.infer_shapes(model, strict_mode=False, data_prop=True)
@@ -75,6 +78,22 @@ def read_onnx(path: Path, shapes: Shapes | None = None, constants: Mapping[str, 
     except Exception as error:      # of several packages, without a common class
         raise ModelError(f"{path} must be a valid ONNX file: {_first_line(error)}") from None
     return _Reader(onnx, path, model, samples).file()
+
+
+def _check(onnx: Any, model: Any) -> None:
+    """Raises what the checker of ONNX raises. Outputs may be without a type or a shape, which are found later."""
+    def is_open(value: Any) -> bool:
+        kind = value.type.tensor_type
+        return value.type.WhichOneof("value") in (None, "tensor_type") and not (kind.elem_type and kind.HasField("shape"))
+
+    if any(map(is_open, model.graph.output)):
+        copy = onnx.ModelProto()
+        copy.CopyFrom(model)
+        for value in filter(is_open, copy.graph.output):
+            value.type.tensor_type.elem_type = value.type.tensor_type.elem_type or onnx.TensorProto.FLOAT
+            value.type.tensor_type.shape.SetInParent()
+        model = copy
+    onnx.checker.check_model(model)
 
 
 def _parsed(onnx: Any, path: Path) -> Any:
@@ -184,6 +203,7 @@ class _Reader:
         inputs = tuple(value.name for value in graph.input if value.name not in self.tensors)
         outputs = tuple(value.name for value in graph.output)
         self._values([*graph.input, *graph.value_info, *graph.output])
+        protos = self._without_constant(protos)
         self._open_values(protos, inputs)
         nodes, named = [], {}
         for number, proto in enumerate(protos):
@@ -207,10 +227,37 @@ class _Reader:
             raise ModelError(f"{self.path} must have constants of numbers, not {attribute.name} of {proto.output[0]}")
         return np.array(value, kinds[attribute.name])
 
+    def _without_constant(self, protos: Sequence[Any]) -> list[Any]:
+        """Nodes without those of constants alone, whose results become constants."""
+        constants = {name: tensor.data for name, tensor in self.tensors.items() if tensor.data is not None}
+        found, left, known = list[Any](), list[Any](), set(constants)
+        for proto in protos:
+            is_constant = proto.input and known.issuperset(filter(None, proto.input)) and self._is_computed_once(proto)
+            (found if is_constant else left).append(proto)
+            known.update(filter(None, proto.output) if is_constant else ())
+        if not found:
+            return left
+        try:
+            values = constant_values(self.model, found, constants, str(self.path))
+        except ModelError:          # its node says so when it runs
+            return list(protos)
+        for name, array in values.items():
+            self._constant(name, array)
+        return left
+
+    def _is_computed_once(self, proto: Any) -> bool:
+        """Whether a node gives the same for the same constants, and not too much; what DequantizeLinear gives stays integer."""
+        results = [self.tensors.get(name) for name in proto.output if name]
+        has_graphs = any(attribute.HasField("g") or attribute.graphs for attribute in proto.attribute)
+        return (_is_plain(proto) and proto.op_type not in ("DequantizeLinear", *_RANDOM) and not has_graphs and
+                all(tensor is not None and prod(tensor.shape) <= _MOST_COMPUTED for tensor in results))
+
     def _values(self, values: Sequence[Any]) -> None:
-        """Tensors whose type and shape are inferred."""
+        """Tensors whose type and shape are inferred. Raises ``ModelError`` for values that are no tensors."""
         for value in values:
-            kind = value.type.tensor_type
+            kind, what = value.type.tensor_type, value.type.WhichOneof("value") or "tensor_type"
+            if what != "tensor_type":
+                raise ModelError(f"{self.path} must have tensors between its nodes, not {value.name}, a {what.removesuffix('_type')}")
             if value.name in self.tensors or not value.type.HasField("tensor_type") or not kind.HasField("shape"):
                 continue
             if not kind.elem_type or any(not dimension.HasField("dim_value") for dimension in kind.shape.dim):
@@ -235,10 +282,14 @@ class _Reader:
         attributes["kept outputs"] = tuple(index for index, name in enumerate(proto.output) if name)
         names = tuple(name or None for name in proto.input)
         captured = tuple(dict.fromkeys(name for name in _captured(proto) if name in self.tensors and name not in names))
-        plain = proto.domain in ("", "ai.onnx") or proto.domain == "com.microsoft" and proto.op_type in _ALSO_MICROSOFT
-        op = proto.op_type if plain else f"{proto.domain}.{proto.op_type}"
+        op = proto.op_type if _is_plain(proto) else f"{proto.domain}.{proto.op_type}"
         return Node(op, f"{number} {proto.name or next(filter(None, proto.output), '')}", names + captured,
                     tuple(name for name in proto.output if name), attributes)
+
+
+def _is_plain(proto: Any) -> bool:
+    """Whether the operator of a node is one of ONNX."""
+    return proto.domain in ("", "ai.onnx") or proto.domain == "com.microsoft" and proto.op_type in _ALSO_MICROSOFT
 
 
 def _captured(proto: Any) -> Iterator[str]:

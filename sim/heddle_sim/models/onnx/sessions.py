@@ -11,7 +11,7 @@ from ...packages import needed
 from ..errors import ModelError
 from ..graph import Graph, Node
 
-__all__ = ["NodeSession", "all_values"]
+__all__ = ["NodeSession", "all_values", "constant_values"]
 
 
 def _session(model: Any, what: str) -> Any:
@@ -46,6 +46,16 @@ def all_values(model: Any, names: Iterable[str], inputs: Mapping[str, np.ndarray
     wanted = list(dict.fromkeys(names))
     copy.graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted if name not in there)
     return dict(zip(wanted, _run(_session(copy, what), wanted, inputs, what)))
+
+
+def constant_values(model: Any, protos: Sequence[Any], constants: Mapping[str, np.ndarray], what: str) -> dict[str, np.ndarray]:
+    """Results of nodes, in their order, that take ``constants`` and one another's results alone; ``what`` names them in messages."""
+    onnx = needed("onnx", "an ONNX file")
+    taken = [onnx.numpy_helper.from_array(constants[name], name)
+             for name in dict.fromkeys(name for proto in protos for name in proto.input) if name in constants]
+    made = onnx.helper.make_graph(list(protos), "constants", [], [], taken)
+    copy = onnx.helper.make_model(made, opset_imports=list(model.opset_import), ir_version=model.ir_version)
+    return all_values(copy, [name for proto in protos for name in proto.output if name], {}, what)
 
 
 class NodeSession:

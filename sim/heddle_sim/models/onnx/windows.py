@@ -24,6 +24,9 @@ def window_of(attributes: Mapping[str, Any], size: tuple[int, ...], kernel: tupl
         return given
 
     strides, dilations, pads = values("strides", axes, 1), values("dilations", axes, 1), values("pads", 2 * axes, 0)
+    for name, given in (("strides", strides), ("dilations", dilations), ("kernel_shape", kernel)):
+        if len(given) != axes or min(given, default=1) < 1:
+            raise Refusal(f"{name} must be {axes} values of at least 1, not {given}")
     rule = attributes.get("auto_pad", b"NOTSET")
     rule = rule.decode() if isinstance(rule, bytes) else str(rule)
     spans = [(count - 1) * gap + 1 for count, gap in zip(kernel, dilations)]

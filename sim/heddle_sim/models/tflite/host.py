@@ -36,7 +36,7 @@ class HostOperators:
             for node in graph.nodes:
                 if node.op not in _HANDLERS and node.op not in STATES and node.op not in _CALLS:
                     known = sorted((*_HANDLERS, *STATES, *_CALLS))
-                    raise ModelError(f"{source} must have operators among {', '.join(known)}, not {node.op}")
+                    raise ModelError(f"operator {node.op} of {source} must be one of {', '.join(known)}")
 
     def reset(self) -> None:
         """Variables as before the first call."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -203,18 +204,31 @@ def _maximum_pool(graph: Graph, node: Node) -> DeviceOperation:
     return MaximumPool(y.shape, _pool_window(node, x), activation_bounds(y, activation_of(node.attributes)))
 
 
+def _addends(graph: Graph, node: Node, shape: tuple[int, ...]) -> tuple[list[Integers], list[int], np.ndarray | None]:
+    """Both addends of a sum of ``shape``, which of them are computed, and the elements of a constant one that has a shape of its own;
+    the computed one comes first then."""
+    tensors = [graph.operand(node, index, name) for index, name in enumerate("ab")]
+    numbers = [as_bytes(replace(tensor, shape=tensor.shape or (1,)), name) for tensor, name in zip(tensors, "ab")]      # also scalars
+    if tensors[0].shape == tensors[1].shape == shape:
+        return numbers, [0, 1], None
+    for index, other in ((0, 1), (1, 0)):
+        added = tensors[other].data
+        if tensors[index].data is None and tensors[index].shape == shape and added is not None:
+            return [numbers[index], numbers[other]], [index], np.ascontiguousarray(np.broadcast_to(added, shape))
+    raise Refusal(f"addends must have the shape {shape} of the result, or one of them be constant, not {tensors[0].shape} and "
+                  f"{tensors[1].shape}")
+
+
 def _sum(graph: Graph, node: Node) -> DeviceOperation:
-    a, y = _ends(graph, node)
-    b = as_bytes(graph.operand(node, 1, "b"), "b")
-    if not a.shape == b.shape == y.shape:
-        raise Refusal(f"addends must have one shape, not {a.shape} and {b.shape}")
+    y = as_bytes(graph.tensors[node.outputs[0]], "the result")
+    (a, b), operands, added = _addends(graph, node, y.shape)
     try:
         multipliers, shift = add_factors(a.scale, b.scale, y.scale)
     except ValueError as error:
         raise Refusal(str(error)) from None
     low, high = activation_bounds(y, activation_of(node.attributes))
-    return Sum(y.shape, multipliers, (a.zero_point, b.zero_point), Requantise(1, shift, y.zero_point, low, high, dtype=y.dtype),
-               operands=(0, 1))
+    return Sum(y.shape, multipliers, (a.zero_point, b.zero_point), Requantise(1, shift, y.zero_point, low, high, dtype=y.dtype), added,
+               operands=tuple(operands))
 
 
 _LOWERINGS: dict[str, Callable[[Graph, Node], DeviceOperation]] = {

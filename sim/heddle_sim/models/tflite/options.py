@@ -20,7 +20,10 @@ def activation_of(attributes: Mapping[str, Any]) -> str:
 
 
 def per_axis(attributes: Mapping[str, Any], first: str, second: str) -> tuple[int, int]:
-    """A value for rows and one for columns, 1 where it is left out."""
+    """A value for rows and one for columns, 1 where it is left out. Raises ``Refusal`` for a value below 1."""
+    for name in (first, second):
+        if attributes.get(name, 1) < 1:
+            raise Refusal(f"{name} must be at least 1, not {attributes[name]}")
     return int(attributes.get(first, 1)), int(attributes.get(second, 1))
 
 

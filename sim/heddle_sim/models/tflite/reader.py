@@ -27,7 +27,7 @@ _BAD = (struct.error, IndexError, ValueError, TypeError, OverflowError, KeyError
 
 
 def read_tflite(path: Path) -> tuple[Graph, ...]:
-    """Graphs of a TFLite file, the main one first; the others are those that nodes call.
+    """Graphs of a TFLite file, not checked, the main one first; the others are those that nodes call.
 
     Raises ``ModelError`` for what is no such file, and ``MissingPackage`` without the package ``tflite``.
     """
@@ -39,14 +39,11 @@ def read_tflite(path: Path) -> tuple[Graph, ...]:
     if content[4:8] != _IDENTIFIER:
         raise ModelError(f"{path} must be a TFLite file with {_IDENTIFIER.decode()} at byte 4, not {content[4:8]!r}")
     try:
-        graphs = _File(schema, content, path).graphs()
+        return _File(schema, content, path).graphs()
     except ModelError:
         raise
     except _BAD as error:
         raise ModelError(f"{path} must be a whole TFLite file, not one that ends or points outside ({type(error).__name__})") from None
-    for graph in graphs:
-        graph.check(str(path))
-    return graphs
 
 
 class _File:

@@ -38,6 +38,9 @@ class TfliteSource(Source):
 
     def __init__(self, path: Path, shapes: Mapping[str, int | tuple[int, ...]] | None = None) -> None:
         graphs = read_tflite(path)
+        HostOperators(graphs).check(str(path))      # before operands: operators that are not there have some of their own kind
+        for graph in graphs:
+            graph.check(str(path))
         self.path, self.graph = path, graphs[0]
         self._interpreter: Any = None
         self._shapes: dict[int, tuple[int, ...]] = {}       # that were given, by the numbers of the inputs
@@ -47,7 +50,6 @@ class TfliteSource(Source):
             self.graph = self._with_shapes(self.graph, shapes)
             graphs = (self.graph,)
         self._host = HostOperators(graphs)
-        self._host.check(str(path))
 
     def lowered(self, node: Node) -> DeviceOperation:
         return lowered(self.graph, node)
