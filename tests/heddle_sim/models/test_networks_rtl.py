@@ -11,6 +11,7 @@ from heddle_verif.networks import folder
 INPUTS = 5
 NAMES = ("ad01", "kws", "resnet8", "vww")
 QUICK = ("ad01",)       # on the functional simulator
+SLOW = ("vww",)
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,7 @@ def equal(found, wanted):
     return all(np.array_equal(found[name], wanted[name]) for name in found)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.nightly) if name in SLOW else name for name in NAMES])
 def test_outputs_equal_the_reference(name, device, record_property):
     """All bytes, and with them the class."""
     with load_model(path_of(name), device) as model, device.load(model) as loaded:
