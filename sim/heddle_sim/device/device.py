@@ -461,7 +461,7 @@ class Device(TensorAccess, RecurrentAccess, SparseAccess):
                        zero_point=zero_point, minimum=minimum, maximum=maximum, relu=relu, dtype=dtype, exact=exact, keep=keep)
         return LayerResult(cast(np.ndarray, y), stats)
 
-    def tensordot(self, a: np.ndarray, b: np.ndarray, axes: int | Sequence[int | Sequence[int]] = 1, *, b_layout: str = "nk",
+    def tensordot(self, a: ArrayLike, b: ArrayLike, axes: int | Sequence[int | Sequence[int]] = 1, *, b_layout: str = "nk",
                   ka: int | None = None, kb: int | None = None, order: str | None = None, resident: bool = False) -> MatrixResult:
         """``numpy.tensordot`` of 8- or 16-bit integers over one axis, exact in 32 bits (sums wrap modulo 2**32) [S0.16].
 
