@@ -1,5 +1,6 @@
 """The emitter: stable text, ports, modules elaborated once, variants, lint."""
 
+import dataclasses
 import hashlib
 import os
 import re
@@ -15,14 +16,14 @@ from amaranth.lib import data, stream
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out, Signature
 from amaranth.sim import Simulator
-from heddle import load_config
+from heddle import ConfigError, load_config
 from heddle.config import preset_names
 from heddle.emit import emit_verilog
 from heddle.lib.shared_module import SharedModule
 from heddle.lib.stream import Queue, link
 from heddle.tmau.request_check import RequestCheck
 from heddle.top import Top
-from heddle.units import FORMER, make_unit, unit_names
+from heddle.units import CHANGES, FORMER, make_unit, unit_config, unit_names
 from heddle.yosys import YosysError, run_yosys
 from heddle_sim.backends.verilator_build import device_verilog
 from heddle_sim.toolchain.cocotb_runner import run_bench
@@ -275,3 +276,20 @@ def test_former_names_of_units():
     cfg = load_config("tiny")
     for former, name in FORMER.items():
         assert type(make_unit(former, cfg)) is type(make_unit(name, cfg)), former
+
+
+WITHOUT_PARAMETERS = {"alu", "performance_counters", "round_robin_arbiter", "tile_scheduler"}      # their numbers are arguments
+
+
+@pytest.mark.parametrize("preset", ["small", "quad"])
+@pytest.mark.parametrize("name", unit_names())
+def test_configuration_of_a_unit_is_that_of_the_component(preset, name):
+    """Whatever the component takes of a configuration has there the value that it works with."""
+    cfg = load_config(preset)
+    if name == "multicast" and preset == "small":
+        with pytest.raises(ConfigError, match="^multicast must be true for unit multicast, not False$"):
+            make_unit(name, cfg)
+        return
+    taken = {} if name in WITHOUT_PARAMETERS else dataclasses.asdict(make_unit(name, cfg).cfg)
+    assert taken == {parameter: getattr(unit_config(name, cfg), parameter) for parameter in taken}
+    assert name in CHANGES or unit_config(name, cfg) == cfg

@@ -1,9 +1,11 @@
 """Public names promise types: every parameter and result of what users import is annotated, and the packages say so."""
 
+import ast
 import importlib
 import inspect
 from pathlib import Path
 
+import heddle
 import heddle_sim
 import pytest
 
@@ -61,3 +63,16 @@ def test_what_has_no_types_is_found():
 @pytest.mark.parametrize("package", ["heddle", "heddle_fpga", "heddle_sim"])
 def test_packages_are_marked_as_typed(package):
     assert (Path(importlib.import_module(package).__file__).parent / "py.typed").is_file()
+
+
+@pytest.mark.parametrize("package", [heddle, heddle_sim], ids=lambda package: package.__name__)
+def test_type_checkers_see_the_names_of_the_table(package):
+    blocks = [node.body for node in ast.parse(Path(package.__file__).read_text()).body if isinstance(node, ast.If)]
+    imports = {alias.name: "." * node.level + node.module for block in blocks for node in block for alias in node.names}
+    assert imports == package._PLACES
+    assert package._PLACES.keys() <= set(package.__all__)
+
+
+def test_errors_are_imported_from_either_package():
+    assert heddle_sim.HeddleError is heddle.HeddleError and heddle_sim.ConfigError is heddle.ConfigError
+    assert all(issubclass(error, heddle_sim.HeddleError) for error in (heddle.ConfigError, heddle_sim.DeviceError, heddle_sim.ModelError))

@@ -27,6 +27,7 @@ from collections import defaultdict
 
 from heddle.config import Config
 from heddle.errors import UsageError
+from heddle.units import unit_config
 
 from ..draw.cost_svg import cost_svg
 from ..draw.plan_svg import plan_svg
@@ -56,6 +57,7 @@ from .common import (
     progress_for,
     require,
     seed,
+    variant_name,
 )
 from .convolution_suites import CONVOLUTIONS
 from .convolution_suites import SUITES as CONV_SUITES
@@ -286,7 +288,7 @@ def _elaborate(options: argparse.Namespace, cfg: Config) -> None:
     print_rows(
         options,
         "elaborate",
-        cfg.name,
+        variant_name(unit_config(options.unit, cfg), cfg),
         [row],
         {"unit": None, "elaborate_seconds": None, "verilog_bytes": None, "modules": None},
     )

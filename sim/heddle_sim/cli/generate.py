@@ -12,10 +12,10 @@ from typing import Any
 
 from amaranth.lib import wiring
 from heddle.emit import VARIANTS, component_ports, emit_verilog
-from heddle.units import make_unit
+from heddle.units import make_unit, unit_config
 
 from ..backends.verilator_build import source_key
-from .common import add_config, add_json, configuration, print_json, progress_for
+from .common import add_config, add_json, configuration, print_json, progress_for, variant_name
 from .files import file_path, write_text
 
 __all__ = ["add_arguments", "execute", "port_list"]
@@ -45,11 +45,12 @@ def port_list(component: wiring.Component) -> list[dict[str, Any]]:
 
 
 def execute(options: argparse.Namespace) -> None:
-    cfg = configuration(options)
-    component = make_unit(options.unit, cfg)
+    preset = configuration(options)
+    cfg = unit_config(options.unit, preset)
+    name, component = variant_name(cfg, preset), make_unit(options.unit, cfg)
     ports = port_list(component)
     with progress_for(options) as progress:
-        progress.stage(f"generate {options.unit} ({cfg.name})")
+        progress.stage(f"generate {options.unit} ({name})")
         text = emit_verilog(component, name=options.unit, variant=options.variant)
         progress.step()
     folder = file_path(options.output)
@@ -60,7 +61,7 @@ def execute(options: argparse.Namespace) -> None:
     manifest: dict[str, Any] = {
         "unit": options.unit,
         "variant": options.variant,
-        "config": cfg.name,
+        "config": name,
         "parameters": cfg.as_dict(),
         "verilog": verilog.name,
         "verilog_sha256": hashlib.sha256(text.encode()).hexdigest(),
@@ -71,7 +72,7 @@ def execute(options: argparse.Namespace) -> None:
     write_text(verilog.with_suffix(".json"), json.dumps(manifest, indent=1) + "\n")
     if options.json:
         row = {name: manifest[name] for name in ("unit", "variant", "verilog_sha256", "source_hash")}
-        print_json("generate", cfg.name, [row | {"verilog": str(verilog), "manifest": str(verilog.with_suffix(".json")),
+        print_json("generate", name, [row | {"verilog": str(verilog), "manifest": str(verilog.with_suffix(".json")),
                                                  "verilog_bytes": len(text)}])
         return
     print(f"wrote {verilog} ({len(text):,} bytes) and {verilog.with_suffix('.json')}")

@@ -9,11 +9,11 @@ routed, it has the number of overused wires. Without --pnr fmax_mhz is null. Uni
 import argparse
 
 from heddle.errors import UsageError
-from heddle.units import make_unit
+from heddle.units import make_unit, unit_config
 from heddle_fpga.sites import load_sites, sites_of
 from heddle_fpga.synthesis import CLOCK_MHZ, SEED, TARGETS, count_parts, synthesise
 
-from .common import add_config, add_json, configuration, megahertz, positive, print_rows, progress_for, seconds, seed
+from .common import add_config, add_json, configuration, megahertz, positive, print_rows, progress_for, seconds, seed, variant_name
 from .peers import peers
 
 __all__ = ["add_arguments", "execute"]
@@ -59,7 +59,7 @@ def execute(options: argparse.Namespace) -> None:
                      for path, part in counts.items()]
     columns = dict.fromkeys(("unit", "target", "lut", "carry", "ff", "dsp", "bram",
                              *(("seed", "placed_mhz", "overused_wires") if options.pnr else ()), "fmax_mhz"))
-    print_rows(options, "synth", cfg.name, rows, columns)
+    print_rows(options, "synth", variant_name(unit_config(options.unit, cfg), cfg), rows, columns)
     if not options.json:
         for other in others:
             figures = ", ".join(f"{name} {other[name]:,}" for name in columns if name in other and name != "unit")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from typing import Self, cast
 
 import numpy as np
-from heddle.config import Config, ConfigError, load_config
+from heddle.config import Config, load_config
 from heddle.constants import UNIFORM_REGISTERS
 from heddle.errors import UsageError, UsageTypeError
 from heddle.isa.error_codes import ErrorCode
@@ -32,7 +32,7 @@ from .elementwise import add
 from .errors import DeviceError
 from .execution import execute
 from .host import Pads
-from .layer_chain import CHAINED_ROWS, Layer, linear_chain
+from .layer_chain import Layer, linear_chain
 from .memory import GlobalMemory, Placement
 from .networks import RecurrentAccess
 from .observers import report_run
@@ -287,15 +287,12 @@ class Device(TensorAccess, RecurrentAccess, SparseAccess):
         w = columns_of(x, w, transpose, ("x", "w"))
         bias = bias_of(len(w), bias)
         check_requantise(len(w), requantise)
-        if len(x) <= CHAINED_ROWS and requantise is not None and self.cfg.output_stage and self.cfg.cores == 1:
-            with suppress(ConfigError):         # what the kernel for few rows does not hold
-                return linear_chain(self, x, [(w, bias, requantise)], True)
         problem = LayerProblem(MatmulProblem(len(x), len(w), x.shape[1], Elements.of(x, w)), bias, requantise)
-        table, shape = problem.table(self.cfg), (len(x), len(w))
+        kernel, shape = plan(self.cfg, problem), (len(x), len(w))
         with Placement(self.memory) as places:
-            operands = Operands(places.place(x), places.place(w), places.reserve(shape, problem.result),
-                                0 if table is None else places.place(table))
-            stats = execute(self, plan(self.cfg, problem), operands)
+            x_address, w_address, *more = map(places.place, kernel.arranged(x, w))
+            operands = Operands(x_address, w_address, places.reserve(shape, problem.result), *more)
+            stats = execute(self, kernel, operands)
             return LayerResult(self.memory.matrix(operands.c, shape, problem.result).copy(), stats)
 
     def linear_chain(self, x: ArrayLike, layers: Sequence[Layer], transpose: bool = False) -> LayerResult:
@@ -464,7 +461,7 @@ class Device(TensorAccess, RecurrentAccess, SparseAccess):
                        zero_point=zero_point, minimum=minimum, maximum=maximum, relu=relu, dtype=dtype, exact=exact, keep=keep)
         return LayerResult(cast(np.ndarray, y), stats)
 
-    def tensordot(self, a: np.ndarray, b: np.ndarray, axes: int | Sequence[int | Sequence[int]] = 1, *, b_layout: str = "nk",
+    def tensordot(self, a: ArrayLike, b: ArrayLike, axes: int | Sequence[int | Sequence[int]] = 1, *, b_layout: str = "nk",
                   ka: int | None = None, kb: int | None = None, order: str | None = None, resident: bool = False) -> MatrixResult:
         """``numpy.tensordot`` of 8- or 16-bit integers over one axis, exact in 32 bits (sums wrap modulo 2**32) [S0.16].
 

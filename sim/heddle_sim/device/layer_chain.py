@@ -21,9 +21,7 @@ from .memory import Placement
 from .products import bias_of, check_requantise, columns_of
 from .results import LayerResult
 
-__all__ = ["CHAINED_ROWS", "Layer", "linear_chain"]
-
-CHAINED_ROWS = 8        # up to which a layer alone is faster so than in other ways
+__all__ = ["Layer", "linear_chain"]
 
 Layer = tuple[ArrayLike, ArrayLike | None, Requantise]
 

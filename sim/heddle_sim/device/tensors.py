@@ -146,7 +146,8 @@ class TensorAccess(BlockAccess):
         Parameters
         ----------
         array : numpy.ndarray
-            1 to 5 axes, with any strides; int8 to int64, uint8 to uint64, float16, float32, float64 or ``ml_dtypes.bfloat16``.
+            1 to 5 axes, with any strides; int8 to int64, uint8 to uint64, float16, float32, float64 or ``ml_dtypes.bfloat16``. No list:
+            the descriptor has the element type, which a list does not state.
         box, element_strides : tuple of int
             Elements of the box, of which every ``element_strides``-th is copied. No box in mode "im2col".
         coords : tuple of int

@@ -1,6 +1,8 @@
 """Registry of kernel families by kind of problem: the first of a list that fits a variant of a problem takes it.
 
-A new kernel is a file of its own, and a line here.
+The place in a list is the priority: a family stands ahead of those that it is better than where it fits. Families compete across variants:
+each variant has the ``estimate`` of its family, and ``gain`` says how much fewer cycles replace an earlier variant (``choices``). A new
+kernel is a file of its own, and a line here.
 """
 
 from .compiled_convolution import CompiledConvolutionKernel, CompiledConvolutionProblem
@@ -20,6 +22,7 @@ from .copies import (
 from .depthwise import DepthwiseKernel, DepthwiseProblem
 from .element_gather import ElementGatherKernel, ElementGatherProblem
 from .elementwise import SumKernel, SumProblem
+from .few_rows import FewRowsKernel
 from .gather import GatherKernel, GatherProblem
 from .gathered_convolution import GatheredConvolutionKernel, GatheredConvolutionProblem
 from .kernel import Kernel
@@ -49,7 +52,7 @@ FAMILIES: dict[type[Problem], list[type[Kernel]]] = {
         SplitKernel,
         TiledKernel,
     ],
-    LayerProblem: [LayerKernel],
+    LayerProblem: [FewRowsKernel, LayerKernel],
     LayerChainProblem: [LayerChainKernel],
     ConvolutionProblem: [ConvolutionKernel],
     CompiledConvolutionProblem: [CompiledConvolutionKernel],

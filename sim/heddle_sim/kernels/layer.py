@@ -57,6 +57,11 @@ class LayerProblem(Problem):
         return np.dtype(np.int32 if self.requantise is None else self.requantise.dtype)
 
     @property
+    def macs(self) -> int:
+        """Multiply-accumulates, without padding."""
+        return self.product.macs
+
+    @property
     def own_multipliers(self) -> bool:
         """Each column has a multiplier of its own."""
         return self.requantise is not None and self.requantise.per_column
@@ -70,11 +75,17 @@ class LayerProblem(Problem):
         rows, columns = self.table_shape(cfg)
         return 4 * rows * columns
 
-    def table(self, cfg: Config) -> np.ndarray | None:
-        """Constants of the columns as they are to lie in global memory: int32 (rows, columns padded with zeros), or None.
+    def check_table(self, cfg: Config) -> None:
+        """Raises ``ValueError`` when ``table`` takes more than a quarter of shared memory."""
+        rows, nbytes = self.table_shape(cfg)[0], self.table_bytes(cfg)
+        if 4 * nbytes > cfg.shared_bytes:
+            limit = cfg.shared_bytes // 16 // rows // cfg.threads * cfg.threads
+            held = "bias" if rows == 1 else "bias and multipliers"
+            raise UsageError(f"columns of w must be at most {limit} on {cfg.name} with {held} of their own "
+                             f"(shared_memory_kib = {cfg.shared_memory_kib}), not {self.product.n}")
 
-        Raises ``ValueError`` when they take more than a quarter of shared memory.
-        """
+    def table(self, cfg: Config) -> np.ndarray | None:
+        """Constants of the columns as they are to lie in global memory: int32 (rows, columns padded with zeros), or None."""
         rows: list[Any] = [] if self.bias is None else [self.bias]
         if self.requantise is not None and self.requantise.per_column:
             rows.append(RequantiseSteps.of(self.requantise).multipliers)
@@ -82,11 +93,6 @@ class LayerProblem(Problem):
             return None
         table = np.zeros(self.table_shape(cfg), np.int32)
         table[:, :self.product.n] = rows
-        if 4 * table.nbytes > cfg.shared_bytes:
-            limit = cfg.shared_bytes // 16 // len(rows) // cfg.threads * cfg.threads
-            held = "bias" if len(rows) == 1 else "bias and multipliers"
-            raise UsageError(f"columns of w must be at most {limit} on {cfg.name} with {held} of their own "
-                             f"(shared_memory_kib = {cfg.shared_memory_kib}), not {self.product.n}")
         return table
 
 
@@ -132,7 +138,8 @@ class LayerKernel(TiledKernel):
 
     @classmethod
     def fits(cls, cfg: Config, problem: LayerProblem) -> bool:        # type: ignore[override]    # a layer is no product
-        """All layers."""
+        """All layers. Raises ``ValueError`` where their table is too large."""
+        problem.check_table(cfg)
         return True
 
     @classmethod
@@ -151,6 +158,11 @@ class LayerKernel(TiledKernel):
     def _tilings(cfg: Config, problem: LayerProblem) -> Iterator[Tiling]:
         fewest = 4 if problem.requantise is None else 8         # columns of a tile
         return Tiling.candidates(cfg, problem.product.k_bytes, reserved=problem.table_bytes(cfg), fewest=fewest)
+
+    def arranged(self, *arrays: np.ndarray) -> list[np.ndarray]:
+        """x, w (N x K), and the table of the problem if it has one."""
+        table = self.problem.table(self.cfg)
+        return list(arrays) if table is None else [*arrays, table]
 
     def tile_registers(self) -> int:
         return 4 * self.cfg.threads if self.halves else super().tile_registers()

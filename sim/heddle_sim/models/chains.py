@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from ..device import Device, Stats
-from ..device.layer_chain import CHAINED_ROWS
+from ..kernels.few_rows import has_few_rows
 from .errors import Refusal
 from .graph import Graph
 from .operations import DeviceOperation, FullyConnected
@@ -78,7 +78,7 @@ def chains(rehearsal: Rehearsal, graph: Graph, placement: Sequence[PlacedNode]) 
 
 def few_rows(operation: FullyConnected) -> bool:
     """Whether a layer has few rows, and bytes as results: then it may stand in a chain."""
-    return operation.requantise is not None and not operation.point_computed and _rows(operation) <= CHAINED_ROWS
+    return not operation.point_computed and has_few_rows(_rows(operation), operation.requantise)
 
 
 def _rows(layer: FullyConnected) -> int:

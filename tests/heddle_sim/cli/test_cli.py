@@ -213,6 +213,13 @@ def test_generate_writes_verilog_and_manifest(capsys, tmp_path):
         assert f"{port['direction']}{width} {port['name']};" in verilog
 
 
+def test_generate_names_the_configuration_of_a_unit(capsys, tmp_path):
+    """The engine alone has one, whatever the preset has: name and parameters say so."""
+    assert answer(capsys, "generate", "--config", "small", "--unit", "rnn_tail", "--quiet", "-o", str(tmp_path))["config"] == "small+rnn"
+    manifest = json.loads((tmp_path / "rnn_tail.json").read_text())
+    assert manifest["config"] == "small+rnn" and manifest["parameters"] == load_config("small").replace(rnn=True).as_dict()
+
+
 def test_bench_gather(capsys):
     plain, swizzled, *windows = answer(capsys, "bench", "gather", "--config", "tiny", "--memory-mib", "1")["rows"]
     assert (plain["layout"], swizzled["layout"]) == ("plain", "swizzled") and plain["checked"] and swizzled["checked"]
@@ -303,6 +310,7 @@ def test_run_conv(capsys):
 def test_bench_elaborate(capsys):
     (row,) = answer(capsys, "bench", "elaborate", "--unit", "alu", "--config", "tiny")["rows"]
     assert row["elaborate_seconds"] > 0 and row["modules"] >= 1 and row["verilog_bytes"] > 1000
+    assert answer(capsys, "bench", "elaborate", "--unit", "rnn_tail", "--config", "small")["config"] == "small+rnn"
 
 
 def test_simspeed_says_what_is_missing(capsys, monkeypatch):
@@ -320,16 +328,20 @@ def test_synth_counts_cells(capsys):
     assert {"carry", "ff", "bram", "unit", "target"} <= set(row)
 
 
+TMAU = "base-tensor_floats-copy_within+l2_kib=0-reductions-reduction_floats"       # the configuration with an area target
+
+
 def test_synth_names_peers(capsys, monkeypatch):
     """Figures of others stand beside ours, with their source."""
     counts = dict(unit="tmau", target="xilinx", lut=1, carry=1, ff=1, dsp=1, bram=1, fmax_mhz=None)
     monkeypatch.setattr("heddle_sim.cli.synth.synthesise", lambda *arguments, **options: [counts])
     printed = answer(capsys, "synth", "--unit", "tmau", "--target", "xilinx")
     (row,) = printed["rows"]
-    assert printed["config"] == "base"      # small has no such unit
+    assert printed["config"] == TMAU        # small has no such unit
     assert [peer["lut"] for peer in row["peers"]] == [13148] and "vortexgpgpu/vortex" in row["peers"][0]["source"]
     code, out, _ = call(capsys, "synth", "--unit", "tmau", "--target", "xilinx")
-    assert code == 0 and "lut 13,148, ff 5,624, dsp 7, bram 12.5, fmax_mhz 301.6; published" in out
+    assert code == 0 and out.startswith(f"configuration {TMAU}\n")
+    assert "lut 13,148, ff 5,624, dsp 7, bram 12.5, fmax_mhz 301.6; published" in out
 
 
 def test_interruption_is_1(capsys, monkeypatch):

@@ -74,13 +74,23 @@ def test_an_autoencoder_fits_the_program_memory_of_base():
     assert kernel.slots == 4 and len(kernel.programs[0]) <= 1024
 
 
-@pytest.mark.parametrize("rows, kernel", [(1, "LayerChainKernel"), (8, "LayerChainKernel"), (9, "LayerKernel")])
+@pytest.mark.parametrize("rows, kernel", [(1, "FewRowsKernel"), (8, "FewRowsKernel"), (9, "LayerKernel")])
 def test_layers_of_few_rows_are_chains_of_one(device, rows, kernel, monkeypatch):
     rng, names = np.random.default_rng(rows), []
     ((w, bias, spec),), x = layers_of(rng, (40, 50)), rng.integers(-128, 128, (rows, 40), np.int8)
     monkeypatch.setattr("heddle_sim.device.execution.report_kernel", lambda kernel: names.append(type(kernel).__name__))
     y, _ = device.linear(x, w, bias, spec, transpose=True)
     assert names == [kernel] and np.array_equal(y, expected(x, [(w, bias, spec)]))
+
+
+def test_an_error_of_a_run_is_no_kernel_that_does_not_fit(device, monkeypatch):
+    """It reaches the caller; no other kernel is tried."""
+    names = []
+    monkeypatch.setattr("heddle_sim.device.execution.report_kernel", lambda kernel: names.append(type(kernel).__name__))
+    monkeypatch.setattr(type(device), "run", lambda *_: (_ for _ in ()).throw(ConfigError("of the run")))
+    with pytest.raises(ConfigError, match="^of the run$"):
+        device.linear(X, W, None, SPEC)
+    assert names == ["FewRowsKernel"]
 
 
 X, W, SPEC = np.ones((1, 3), np.int8), np.ones((3, 4), np.int8), Requantise(1, 1)

@@ -18,7 +18,7 @@ from heddle_verif.stimulus.kernel_cases import command, refusal_of, run_cases
 NIGHT = 40              # configurations of a seed on the functional simulator
 ON_HARDWARE = 6
 NEVER = {"FactorKernel", "RepeatedCopiesKernel", "ElementGatherKernel",     # of benchmarks, which have tests of their own
-         "ScheduledProductKernel"}      # of several cores: test_spmm_cores
+         "ScheduledProductKernel", "ScheduledSamplesKernel"}        # of several cores: test_spmm_cores, test_sddmm_cores
 AT_ONCE = 2             # of them in make test
 
 

@@ -111,7 +111,7 @@ def sums(device, rng, most=9000):
 
 
 def chain(device, rng):
-    """Two layers of few rows in one program."""
+    """Two layers of few rows in one program, and the first of them alone."""
     sizes, kinds = rng.integers(1, 70, 3).tolist(), rng.choice(_BYTES, 3)
     x = random_integers(rng, kinds[0], (int(rng.integers(1, 5)), sizes[0]))
     layers, wanted = [], x
@@ -121,6 +121,7 @@ def chain(device, rng):
         layers.append((w, bias, spec))
         wanted = spec.apply((wanted.astype(np.int64) @ w + bias).astype(np.int32))
     check_equal(device.linear_chain(x, layers)[0], wanted)
+    check_equal(device.linear(x, *layers[0])[0], device.linear_chain(x, layers[:1])[0])
 
 
 def _topology(rng):

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from heddle.errors import UsageError
+from numpy.typing import ArrayLike
 
 from ...arguments import check_mask, integer_array
 
@@ -38,7 +39,7 @@ def contracted_axes(a_rank: int, b_rank: int, axes: Any) -> tuple[int, int]:
     return found[0], found[1]
 
 
-def fold(a: np.ndarray, b: np.ndarray, axes: int | Sequence[int | Sequence[int]]) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
+def fold(a: ArrayLike, b: ArrayLike, axes: int | Sequence[int | Sequence[int]]) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
     """Fold two arrays to matrices: A (m, x, k) to (m·x, k), B (k, n, y, z) to the n·y·z columns of k elements.
 
     Returns ``(a, b, shape)``: ``a`` (M, K), ``b`` (N, K) and the shape to which the product (M, N) unfolds.
