@@ -4,6 +4,7 @@ import hashlib
 import itertools
 import json
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -90,6 +91,17 @@ def test_chosen_order_fetches_no_more_lines(name, channels):
     fetches = {order: compile_convolution(shape, name, order=order).lines(32) for order in ("natural", "position", "memory", "auto")}
     assert fetches["auto"] == min(fetches.values())
     assert max(fetches.values()) >= 5 * fetches["auto"]
+
+
+@pytest.mark.parametrize("name, chosen, natural, position", [
+    ("NCHW", 94, 94, 718), ("NHWC", 32, 2048, 32), ("NCHWc4", 46, 46, 286), ("NCHWc16", 34, 34, 178)])
+def test_line_fetches_of_the_page(name, chosen, natural, position):
+    shape = geometry(1, (14, 14), 64, 8, padding=((1, 1),) * 2)
+    made = compile_convolution(shape, name)
+    assert (made.lines(32), made.natural_lines(32)) == (chosen, natural)
+    assert compile_convolution(shape, name, order="position").lines(32) == position
+    row = f"| `{name}` | {chosen} | {natural:,} | {position} |"
+    assert row in (Path(__file__).parents[3] / "docs/convolution.md").read_text()
 
 
 def test_files(tmp_path):
