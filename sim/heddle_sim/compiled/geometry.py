@@ -1,7 +1,9 @@
 """Geometry of a convolution: sizes, strides, dilations, padding and groups, without a word about memory."""
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from math import prod
+from typing import Self
 
 import numpy as np
 from heddle.errors import UsageError
@@ -92,6 +94,15 @@ class Geometry:
     def masked_positions(self) -> int:
         """Filter positions, of all axes together, that lie in the padding for some pixel of the result."""
         return sum(not self.axis_valid(axis, position).all() for axis, count in enumerate(self.filter) for position in range(count))
+
+    def padded(self, axes: Collection[int]) -> Self:
+        """Of an image that has its padding along ``axes`` already; the result is the same."""
+        size = tuple(count + sum(pair) if axis in axes else count for axis, (count, pair) in enumerate(zip(self.size, self.padding)))
+        return replace(self, size=size, padding=tuple((0, 0) if axis in axes else pair for axis, pair in enumerate(self.padding)))
+
+    def added_before(self, inner: Self) -> tuple[int, ...]:
+        """Elements in front of an image along each axis that ``inner``, of ``padded``, has and this one has not."""
+        return tuple(pair[0] - rest[0] for pair, rest in zip(self.padding, inner.padding))
 
     def axis_place(self, axis: int, position: int) -> np.ndarray:
         """Coordinates of x along an axis that the pixels of the result meet at a position of the filter; some lie in the padding."""

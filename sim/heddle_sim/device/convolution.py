@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from ..arguments import ELEMENT_TYPES, check_choice, check_flag, integer_array
 from ..compiled.geometry import Geometry
+from ..compiled.hardware import within_masks
 from ..compiled.layout import ImageLayout
 from ..golden.requantise import Requantise
 from ..kernels.compiled_convolution import CompiledConvolutionProblem
@@ -120,7 +121,7 @@ def convolve(device: Host, x: ArrayLike | DeviceArray, w: ArrayLike, *, strides:
     geometry = _geometry(x, w, image_layout, pads, strides, dilations, int(group))
     addends = w.dtype.itemsize // x.dtype.itemsize
     output = bias is not None or zero_point != 0 or requantise is not None or addends > 1
-    if output and method in ("gather", "im2col"):
+    if method in ("gather", "im2col") and (requantise is not None or addends > 1):
         raise UsageError(no_output_stage(method))
     if method == "depthwise" and addends > 1:
         raise UsageError("w minus w_zero_point must fit int8 or uint8 for method \"depthwise\"")
@@ -134,14 +135,28 @@ def convolve(device: Host, x: ArrayLike | DeviceArray, w: ArrayLike, *, strides:
         return compiled_convolution(device, x if there is None else there, w, geometry, image_layout, zero_point, bias, requantise, keep)
     if there is not None:
         x = np.asarray(there).astype(x.dtype)
-    if method == "gather":
-        return gathered_convolution(device, x, w, geometry, image_layout)
-    last = image_layout.to_channels_last(x, geometry.channels)
+    inner = geometry.padded(range(geometry.spatial)) if zero_point else within_masks(geometry) if method == "gather" else geometry
+    if inner.size != geometry.size:
+        x = image_layout.padded(x, geometry.added_before(inner), inner.size, zero_point)
+    y, stats = (gathered_convolution if method == "gather" else _im2col)(device, x, w, inner, image_layout)
+    return image_layout.from_channels_last(_shifted(image_layout.to_channels_last(y, geometry.outputs), w, zero_point, bias)), stats
+
+
+def _im2col(device: Host, x: np.ndarray, w: np.ndarray, geometry: Geometry, layout: ImageLayout) -> tuple[np.ndarray, Stats]:
+    """By im2col, a run for each group; ``y`` int32 of ``layout``."""
+    last = layout.to_channels_last(x, geometry.channels)
     shape = ConvolutionShape.of_group(geometry, x.dtype.itemsize)
     filters = np.ascontiguousarray(np.moveaxis(w, 1, -1))
-    runs = [_run(device, shape, *operands) for operands in zip(np.split(last, group, axis=-1), np.split(filters, group))]
-    y, stats = np.concatenate([y for y, _ in runs], axis=-1), reduce(add, (stats for _, stats in runs))
-    return image_layout.from_channels_last(y), stats
+    runs = [_run(device, shape, *operands) for operands in zip(np.split(last, geometry.group, axis=-1), np.split(filters, geometry.group))]
+    return layout.from_channels_last(np.concatenate([y for y, _ in runs], axis=-1)), reduce(add, (stats for _, stats in runs))
+
+
+def _shifted(y: np.ndarray, w: np.ndarray, zero_point: int, bias: np.ndarray | None) -> np.ndarray:
+    """Sums of x (…, outputs), int32, as those of x minus ``zero_point``, with the bias, modulo 2**32."""
+    if bias is None and not zero_point:
+        return y
+    excess = zero_point * w.astype(np.int64).reshape(len(w), -1).sum(axis=1)
+    return (y + ((0 if bias is None else bias.astype(np.int64)) - excess)).astype(np.int32)
 
 
 def _fastest(device: Host, layer: CompiledConvolutionProblem, w: np.ndarray, output: bool) -> str | None:

@@ -57,6 +57,27 @@ def test_random_geometries_on_the_hardware(seed, hardware):
         compare(hardware, rng, ImageLayout(name), wide_geometry(rng, 6000))
 
 
+MUCH_PADDING = [
+    ("NHWC", Geometry(2, (12, 12), 4, 5, (9, 9), ((4, 4),) * 2, (1, 1), (1, 1))),
+    ("NCHWc8", Geometry(1, (8, 9), 8, 9, (5, 9), ((2, 2), (8, 7)), (1, 2), (1, 1))),
+    ("NCHW", Geometry(1, (10, 13), 1, 8, (5, 20), ((8, 8), (8, 8)), (2, 8), (1, 1))),
+    ("CNDHW", Geometry(1, (3, 4, 5), 2, 3, (3, 5, 5), ((2, 2), (4, 4), (4, 4)), (1, 1, 1), (1, 1, 1))),
+]
+
+
+@pytest.mark.parametrize("name, shape", MUCH_PADDING, ids=[name for name, _ in MUCH_PADDING])
+def test_more_positions_in_the_padding_than_mask_bits(name, shape, hardware):
+    """The host pads the image along some axes, with the zero point of x."""
+    rng, layout = np.random.default_rng(42), ImageLayout(name)
+    assert shape.masked_positions > 12
+    compare(hardware, rng, layout, shape)
+    x, w = (rng.integers(-128, 128, size, np.int8) for size in (
+        (shape.images, *shape.size, shape.channels), (shape.outputs, shape.group_channels, *shape.filter)))
+    y, _ = hardware.conv(layout.from_channels_last(x), w, strides=shape.stride, pads=shape.padding, dilations=shape.dilation,
+                         layout=name, method="compiled", x_zero_point=-77)
+    assert np.array_equal(layout.to_channels_last(y, shape.outputs), expected(x.astype(np.int64) + 77, w, shape))
+
+
 BANDS = [
     ("NHWC", Geometry(2, (40, 40), 8, 20, (3, 3), ((1, 1),) * 2, (1, 1), (1, 1))),
     ("NCHW", Geometry(1, (48, 32), 4, 9, (3, 3), ((1, 2),) * 2, (1, 1), (1, 1))),

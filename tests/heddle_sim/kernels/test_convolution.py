@@ -233,7 +233,8 @@ IMAGES = ("NHWC", "NCHWc16", "NCHWc32")         # layouts whose pixels lie at mu
 
 
 def random_layers(device, seed, count, most, channels):
-    """Geometries of one to three spatial axes in every layout of ``IMAGES``, compared with numpy."""
+    """Geometries of one to three spatial axes in every layout of ``IMAGES``, half of them with a zero point, some with a bias, compared
+    with numpy."""
     rng = np.random.default_rng([41, seed])
     for number in range(count):
         spatial = (2, 2, 1, 3)[number % 4]
@@ -241,9 +242,13 @@ def random_layers(device, seed, count, most, channels):
         x_kind, w_kind = rng.choice([np.int8, np.uint8], 2)
         x, w = (rng.integers(np.iinfo(kind).min, np.iinfo(kind).max + 1, size, kind) for kind, size in (
             (x_kind, (shape.images, *shape.size, shape.channels)), (w_kind, (shape.outputs, shape.group_channels, *shape.filter))))
-        y, stats = device.conv(layout.from_channels_last(x), w, pads=shape.padding, strides=shape.stride, dilations=shape.dilation,
-                               group=shape.group, layout=layout.name, method="im2col")
-        expected = convolution(x, np.moveaxis(w, 1, -1), shape.padding, shape.stride, shape.dilation, shape.group)
+        zero_point = int(rng.integers(np.iinfo(x_kind).min, np.iinfo(x_kind).max + 1)) if number % 2 else 0
+        bias = rng.integers(-1 << 31, 1 << 31, shape.outputs, np.int32) if number % 5 == 1 else None
+        y, stats = device.conv(layout.from_channels_last(x), w, bias, pads=shape.padding, strides=shape.stride, dilations=shape.dilation,
+                               group=shape.group, layout=layout.name, method="im2col", x_zero_point=zero_point)
+        expected = convolution(x.astype(np.int64) - zero_point, np.moveaxis(w, 1, -1), shape.padding, shape.stride, shape.dilation,
+                               shape.group)
+        expected = expected if bias is None else (expected + bias.astype(np.int64)).astype(np.int32)
         assert np.array_equal(layout.to_channels_last(y, shape.outputs), expected), (layout.name, shape)
         assert stats.macs == shape.macs and device.memory.allocator.used == 0
 
