@@ -117,6 +117,13 @@ class Representation:
         if x.shape != shape:
             raise UsageError(f"x must have shape {shape} as the representation was made for ({self.layout.name}), not {x.shape}")
 
+    def check_layer(self, geometry: Geometry, layout: ImageLayout) -> None:
+        """Raises ``ValueError`` unless this is the representation of a convolution of ``geometry``, with x of ``layout`` without gaps."""
+        sizes = ((item.name, getattr(self.geometry, item.name), getattr(geometry, item.name)) for item in fields(Geometry))
+        for name, mine, others in (("layout", self.layout.name, layout.name), *sizes, ("strides", self.strides, _dense(geometry, layout))):
+            if mine != others:
+                raise UsageError(f"representation must be made for {name} {others} as the convolution has, not {mine}")
+
     # -- file -------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 from operator import add
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -15,6 +16,7 @@ from ..arguments import ELEMENT_TYPES, check_choice, check_flag, integer_array
 from ..compiled.geometry import Geometry
 from ..compiled.hardware import within_masks
 from ..compiled.layout import ImageLayout
+from ..compiled.representation import Representation
 from ..golden.requantise import Requantise
 from ..kernels.compiled_convolution import CompiledConvolutionProblem
 from ..kernels.convolution import ConvolutionKernel
@@ -67,6 +69,24 @@ def _check(x: np.ndarray, w: np.ndarray, group: int, method: str) -> None:
     check_choice("method", method, METHODS)
 
 
+def _check_representation(given: object, x: np.ndarray, geometry: Geometry, layout: ImageLayout, method: str) -> str:
+    """The method, "compiled". Raises where ``given`` is no representation of this convolution, nor the path of one."""
+    if method not in ("auto", "compiled"):
+        raise UsageError(f"method must be \"compiled\" or \"auto\" with a representation, not {method!r}")
+    if isinstance(given, (str, Path)):
+        try:
+            given = Representation.load(given)
+        except (OSError, ValueError) as error:
+            if isinstance(error, UsageError):
+                raise
+            raise UsageError(f"representation must be a file that can be read: {error}") from None
+    if not isinstance(given, Representation):
+        raise UsageTypeError(f"representation must be a Representation or the path of one, not {type(given).__name__}")
+    given.check_layer(geometry, layout)
+    given.check(x)
+    return "compiled"
+
+
 def _of_one_size(x: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Both operands with elements of 8 bits, or of 16 where one of them has. Raises ``TypeError`` for other elements."""
     for name, array in (("x", x), ("w", w)):
@@ -104,7 +124,8 @@ def _without_zero_point(w: np.ndarray, zero_point: Any) -> np.ndarray:
 
 def convolve(device: Host, x: ArrayLike | DeviceArray, w: ArrayLike, *, strides: int | Sequence[int], pads: Pads,
              dilations: int | Sequence[int], group: int, layout: str, method: str, bias: ArrayLike | None, x_zero_point: int,
-             w_zero_point: int | Sequence[int], requantise: Requantise | None, keep: bool) -> tuple[np.ndarray | DeviceArray, Stats]:
+             w_zero_point: int | Sequence[int], requantise: Requantise | None, keep: bool,
+             representation: Representation | str | Path | None = None) -> tuple[np.ndarray | DeviceArray, Stats]:
     """``(y, stats)`` of ``Device.conv``."""
     there, keep = x if isinstance(x, DeviceArray) else None, check_flag("keep", keep)
     x, w = integer_array("x", x if there is None else there.like()), integer_array("w", w)
@@ -119,6 +140,8 @@ def convolve(device: Host, x: ArrayLike | DeviceArray, w: ArrayLike, *, strides:
     zero_point = check_zero_point("x_zero_point", x_zero_point, x.dtype)
     image_layout = ImageLayout.of(layout, w.ndim - 2)
     geometry = _geometry(x, w, image_layout, pads, strides, dilations, int(group))
+    if representation is not None:
+        method = _check_representation(representation, x, geometry, image_layout, method)
     addends = w.dtype.itemsize // x.dtype.itemsize
     output = bias is not None or zero_point != 0 or requantise is not None or addends > 1
     if method in ("gather", "im2col") and (requantise is not None or addends > 1):
