@@ -70,8 +70,8 @@ def conv_row(device: Device, layer: Layer, seed: int, check: bool, method: str =
 
 
 def _representation(geometry: Geometry, threads: int, compiled: bool) -> dict[str, Any]:
-    """Milliseconds of processor time to make the compiled representation of a layer, with the choice of the order, and lines that its
-    first ``threads`` threads fetch; None by another method."""
+    """Milliseconds of processor time to make the compiled representation of a layer, with the choice of the order. Also lines that its
+    first ``threads`` threads fetch. None by another method."""
     if not compiled:
         return dict.fromkeys(("representation_ms", "line_fetches", "line_fetches_natural"))
     before = time.process_time()

@@ -19,7 +19,7 @@ _NOTHING, _BETWEEN = -1, -2         # of an order: nothing is read there, a colu
 
 @dataclass(frozen=True)
 class Window:
-    """What a pixel reads: ``order`` int (rows, columns) with the padding has the place in the list of offsets, -1 where nothing is read, -2
+    """What a pixel reads: ``order`` int (rows, columns) with the padding has the place in the list of offsets; -1 where nothing is read, -2
     in the column between two planes; ``image`` bool of the same shape is where x is."""
 
     pixel: int
@@ -54,8 +54,8 @@ def _plane(array: np.ndarray, between: int) -> np.ndarray:
 
 
 def draw(found: Sequence[Window]) -> Iterator[str]:
-    """Lines of text: the place in the list of offsets where a pixel reads, a dot where it does not, p behind what lies in the padding, a
-    bar between planes."""
+    """Lines of text: the place in the list of offsets where a pixel reads, a dot where it does not, p behind what lies in the padding. A
+    bar stands between planes."""
     width = max(len(str(window.order.max())) for window in found) + 2
     for window in found:
         yield f"thread {window.pixel}: base {window.base}"
