@@ -1,6 +1,6 @@
 """Draw which elements of the image the threads of a convolution read by compiled offsets, or say how it would be done.
 
-Without --plan: bases of the first pixels, and the list of offsets that all share. Lines of memory that the threads fetch in this order and in
+Without --plan: bases of the first pixels, and the list of offsets that all share. Lines that the threads fetch in this order and in
 the natural one (channel, then filter position). For some threads also the first channel of the image: at
 each element that the thread reads stands its place in the list. A p behind it: in the padding. Planes of three axes stand side by side.
 With --plan: what each method would take by its cycle model, how the compiled method cuts the layer, and which method "auto" takes.

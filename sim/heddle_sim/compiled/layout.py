@@ -111,7 +111,7 @@ class ImageLayout:
         return np.ascontiguousarray(np.moveaxis(array, -1, 1))
 
     def padded(self, array: np.ndarray, before: tuple[int, ...], size: tuple[int, ...], fill: int) -> np.ndarray:
-        """An array of this layout whose images have ``size``. Along each spatial axis ``before`` elements of ``fill`` stand in front, and as
+        """An array of this layout whose images have ``size``. Along each spatial axis ``before`` elements of ``fill`` are in front, and as
         many behind as are missing."""
         first = 1 if self.channels_last else 2
         around = [(0, 0)] * array.ndim
