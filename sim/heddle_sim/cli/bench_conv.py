@@ -34,7 +34,7 @@ __all__ = ["conv_row", "convolution_bound", "layer_row", "print_conv", "total_ro
 MOST_MACS = 130_000_000         # of a row: more take over a minute to simulate
 _LAYOUT = ImageLayout("NHWC")
 _BYTES = ("read_bytes", "write_bytes", "line_lookups", "shared_bytes", "factor_bytes", "offset_bytes", "representation_bytes",
-          "representation_ms", "im2col_bytes")
+          "representation_ms", "line_fetches", "line_fetches_natural", "im2col_bytes")
 
 
 def _scaled_to(most: int, layer: Layer) -> Geometry:
@@ -53,7 +53,8 @@ def conv_row(device: Device, layer: Layer, seed: int, check: bool, method: str =
     """A benchmark row of one image, with fewer rows where it has over ``MOST_MACS`` (``scale``: rows of rows).
 
     ``bound``: useful part of what the lanes multiply when they never wait, with tiles and words that are not full. ``_memory`` has the
-    bytes. ``representation_ms``: milliseconds to make the compiled representation of the layer with all its rows. ``why_not``: why the
+    bytes. ``representation_ms``: milliseconds to make the compiled representation of the layer with all its rows; ``line_fetches``: lines
+    that the first threads fetch with its order of offsets, ``line_fetches_natural``: in natural order [S2.4]. ``why_not``: why the
     configuration cannot compute the layer, which then has no cycles. Raises ``CommandFailed`` when the result differs from numpy's.
     """
     geometry, whole = _scaled_to(MOST_MACS, layer), layer.geometry(layer.image[0])
@@ -64,15 +65,19 @@ def conv_row(device: Device, layer: Layer, seed: int, check: bool, method: str =
     return {"image": "x".join(map(str, (*geometry.size, geometry.channels))), "filters": "x".join(map(str, layer.filters)),
             "pad": _text(layer.pad), "stride": _text(layer.stride), "group": layer.group, "method": method,
             "result": "int8" if requantise else "int32", "scale": f"{geometry.size[0]} of {layer.image[0]}",
-            "seed": seed, "simulator": device.simulator} | figures | {
-            "representation_ms": _representation_ms(whole, device.cfg.threads) if figures.get("method", method) == "compiled" else None}
+            "seed": seed, "simulator": device.simulator, **figures,
+            **_representation(whole, device.cfg.threads, figures.get("method", method) == "compiled")}
 
 
-def _representation_ms(geometry: Geometry, threads: int) -> float:
-    """Milliseconds of processor time to make the compiled representation of a layer, with the choice of the order."""
+def _representation(geometry: Geometry, threads: int, compiled: bool) -> dict[str, Any]:
+    """Milliseconds of processor time to make the compiled representation of a layer, with the choice of the order. Also lines that its
+    first ``threads`` threads fetch. None by another method."""
+    if not compiled:
+        return dict.fromkeys(("representation_ms", "line_fetches", "line_fetches_natural"))
     before = time.process_time()
-    compile_convolution(geometry, _LAYOUT, threads=threads)
-    return 1000 * (time.process_time() - before)
+    made = compile_convolution(geometry, _LAYOUT, threads=threads)
+    return {"representation_ms": 1000 * (time.process_time() - before), "line_fetches": made.lines(threads),
+            "line_fetches_natural": made.natural_lines(threads)}
 
 
 def _measured(device: Device, geometry: Geometry, layout: ImageLayout, method: str, seed: int, check: bool,

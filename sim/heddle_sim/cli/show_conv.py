@@ -1,8 +1,9 @@
 """Draw which elements of the image the threads of a convolution read by compiled offsets, or say how it would be done.
 
-Without --plan: bases of the first pixels, and the list of offsets that all share. For some threads also the first channel of the image: at
-each element that the thread reads stands its place in the list. A p behind it: in the padding. With --plan: what each method would take by
-its cycle model, how the compiled method cuts the layer, and which method "auto" takes.
+Without --plan: bases of the first pixels, and the list of offsets that all share. Lines that the threads fetch in this order and in
+the natural one (channel, then filter position). For some threads also the first channel of the image: at
+each element that the thread reads stands its place in the list. A p behind it: in the padding. Planes of three axes stand side by side.
+With --plan: what each method would take by its cycle model, how the compiled method cuts the layer, and which method "auto" takes.
 """
 
 from __future__ import annotations
@@ -50,9 +51,7 @@ def execute(options: argparse.Namespace) -> None:
             raise UsageError("--svg must not be given with --plan")
         _plan(options, cfg, geometry, layout)
         return
-    if geometry.spatial > 2:
-        raise UsageError(f"--size must have one or two axes to be drawn, not {geometry.spatial} (--plan takes three)")
-    made = compile_convolution(geometry, layout)
+    made = compile_convolution(geometry, layout, threads=cfg.threads)
     if not 1 <= options.threads <= len(made.bases):
         raise UsageError(f"--threads must be from 1 to the {len(made.bases)} pixels of the result, not {options.threads}")
     found = windows(made, range(options.threads))
@@ -61,10 +60,12 @@ def execute(options: argparse.Namespace) -> None:
     lists = {"bases": made.bases.tolist(), "offsets": made.offsets.tolist()}
     texts = [title, *(f"{name}: {' '.join(map(str, values[:_LISTED]))}" + (f" … ({len(values)})" if len(values) > _LISTED else "")
                       for name, values in lists.items())]
+    fetches = {"line_fetches": made.lines(cfg.threads), "line_fetches_natural": made.natural_lines(cfg.threads)}
+    texts.append(f"line fetches of {cfg.threads} threads: {fetches['line_fetches']}, in natural order {fetches['line_fetches_natural']}")
     if options.svg:
         write_text(options.svg, svg(found, texts))
     if options.json:
-        print_json("show conv", cfg.name, [{"kind": "windows", "layout": layout.name, "pixels": len(made.bases)} | lists])
+        print_json("show conv", cfg.name, [{"kind": "windows", "layout": layout.name, "pixels": len(made.bases)} | fetches | lists])
         return
     print("\n".join([*texts, "", *draw(found)]))
     if options.svg:

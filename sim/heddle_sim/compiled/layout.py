@@ -110,6 +110,15 @@ class ImageLayout:
             return np.ascontiguousarray(np.moveaxis(padded.reshape(*padded.shape[:-1], -1, self.vector), -2, 1))
         return np.ascontiguousarray(np.moveaxis(array, -1, 1))
 
+    def padded(self, array: np.ndarray, before: tuple[int, ...], size: tuple[int, ...], fill: int) -> np.ndarray:
+        """An array of this layout whose images have ``size``. Along each spatial axis ``before`` elements of ``fill`` are in front, and as
+        many behind as are missing."""
+        first = 1 if self.channels_last else 2
+        around = [(0, 0)] * array.ndim
+        for axis, (begin, count) in enumerate(zip(before, size), first):
+            around[axis] = (begin, count - begin - array.shape[axis])
+        return np.pad(array, around, constant_values=fill)
+
     def strides(self, images: int, channels: int, size: tuple[int, ...]) -> ImageStrides:
         """Of the array without gaps."""
         inner = channels if self.channels_last else self.vector

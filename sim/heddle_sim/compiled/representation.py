@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from math import prod
 from pathlib import Path
 from typing import Any, Self
@@ -14,6 +14,7 @@ import numpy as np
 from heddle.errors import UsageError, UsageTypeError
 from numpy.typing import DTypeLike
 
+from ..arguments import check_dtype, check_integer, plain_array
 from .geometry import Geometry
 from .layout import ImageLayout, ImageStrides
 from .order import LINE_BYTES, LINES, line_fetches
@@ -23,6 +24,7 @@ __all__ = ["ORDERS", "Representation", "compile_convolution"]
 ORDERS = ("auto", "natural", "position", "memory")
 MAGIC = b"HEDDLE-CONVOLUTION-1\n"
 _DIGEST = hashlib.sha256().digest_size
+_MOST_THREADS = 1 << 16
 ALWAYS = -1                     # number of a mask bit that does not exist: no pixel meets the padding at this position
 
 
@@ -65,6 +67,7 @@ class Representation:
 
     def group_offsets(self, group: int) -> np.ndarray:
         """The offsets of a group of channels. A group that begins within a block of channels has other distances than the first."""
+        check_integer("group", group, 0, self.geometry.group - 1)
         channels = self.elements // self.geometry.positions
         moved = self.strides.channels(channels + group * self.geometry.group_channels) - self.strides.channels(channels)
         return self.offsets + moved * self.itemsize
@@ -77,29 +80,49 @@ class Representation:
     def gather(self, x: np.ndarray, group: int = 0, fill: int = 0) -> np.ndarray:
         """Rows of the matrix product, (pixels, k), by the addresses alone; what lies in the padding is ``fill``.
 
-        ``x``: an array of the layout that the representation was made for.
+        ``x``: an array of the layout that the representation was made for, without gaps, as ``strides`` must be.
         """
         self.check(x)
+        if self.strides != _dense(self.geometry, self.layout):
+            raise UsageError(f"strides must be those of an array without gaps to gather from x, not {self.strides}")
         memory = np.ascontiguousarray(x).reshape(-1)
         places = (self.bases[:, None] + self.group_offsets(group)[None]) // self.itemsize
         valid = self.valid()
         return np.where(valid, memory[np.where(valid, places, 0)], np.array(fill, memory.dtype))
 
     def arranged(self, w: np.ndarray) -> np.ndarray:
-        """Filters (outputs, channels / group, positions…) as rows (outputs, k) in the order of the offsets."""
+        """Filters (outputs, channels / group, positions…), all or some, as rows (outputs, k) in the order of the offsets."""
+        w, shape = plain_array("w", w), (self.geometry.group_channels, *self.geometry.filter)
+        if w.shape[1:] != shape:
+            raise UsageError(f"w must have shape (outputs, {', '.join(map(str, shape))}) as the representation was made for, not {w.shape}")
         return w.reshape(len(w), -1)[:, self.elements]
 
     def lines(self, threads: int, lines: int = LINES, line_bytes: int = LINE_BYTES) -> int:
         """Line fetches of the first ``threads`` threads (``line_fetches``)."""
         return line_fetches(self.bases[:threads], self.offsets, lines, line_bytes)
 
+    def natural_lines(self, threads: int, lines: int = LINES, line_bytes: int = LINE_BYTES) -> int:
+        """The same with the offsets in natural order: channel, then filter position."""
+        return line_fetches(self.bases[:threads], self.offsets[np.argsort(self.elements)], lines, line_bytes)
+
     def check(self, x: np.ndarray) -> None:
-        """Raises ``ValueError`` where ``x`` is not the tensor that the representation was made for: another shape or type."""
+        """Raises where ``x`` is not the tensor that the representation was made for: ``ValueError`` for another shape or size of
+        elements, ``TypeError`` for what is no array of numbers."""
+        x = plain_array("x", x)
+        if x.dtype.kind not in "iufc":
+            raise UsageTypeError(f"x must be an array of numbers, not {x.dtype}")
         if x.dtype.itemsize != self.itemsize:
             raise UsageError(f"x must have elements of {self.itemsize} bytes as the representation was made for, not {x.dtype}")
         shape = self.layout.shape(self.geometry.images, self.geometry.channels, self.geometry.size)
         if x.shape != shape:
             raise UsageError(f"x must have shape {shape} as the representation was made for ({self.layout.name}), not {x.shape}")
+
+    def check_layer(self, geometry: Geometry, layout: ImageLayout) -> None:
+        """Raises ``ValueError`` unless this is the representation of a convolution of ``geometry``, with x of ``layout`` without gaps."""
+        sizes = ((item.name, getattr(self.geometry, item.name), getattr(geometry, item.name)) for item in fields(Geometry))
+        for name, mine, others in (("layout", self.layout.name, layout.name), *sizes, ("strides", self.strides, _dense(geometry, layout))):
+            if mine != others:
+                raise UsageError(f"representation must be made for {name} {others} as the convolution has, not {mine}")
 
     # -- file -------------------------------------------------------------------------------
 
@@ -108,14 +131,15 @@ class Representation:
         arrays = {name: getattr(self, name) for name in _ARRAYS}
         head = {"geometry": asdict(self.geometry), "layout": self.layout.name, "itemsize": self.itemsize, "strides": asdict(self.strides),
                 "arrays": {name: list(array.shape) for name, array in arrays.items()}}
-        text = json.dumps(head).encode()
+        text = json.dumps(head, default=int).encode()      # integers of numpy
         content = MAGIC + len(text).to_bytes(8, "little") + text + b"".join(
             np.ascontiguousarray(array, "<i8").tobytes() for array in arrays.values())
         Path(path).write_bytes(content + hashlib.sha256(content).digest())
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read what ``save`` wrote. Raises ``ValueError`` for a file that is damaged or of another kind."""
+        """Read what ``save`` wrote. Raises ``ValueError`` for a file that is damaged or of another kind, and for one whose addresses are
+        not those of its parameters."""
         content = Path(path).read_bytes()
         if not content.startswith(MAGIC):
             raise UsageError(f"{path} must be a file of a compiled representation, not another file")
@@ -124,17 +148,64 @@ class Representation:
             raise UsageError(f"{path} must have the checksum of its content: it is damaged or cut")
         start = len(MAGIC) + 8
         end = start + int.from_bytes(content[len(MAGIC):start], "little")
-        head = json.loads(content[start:end])
-        arrays, place = {}, end
-        for name, shape in head["arrays"].items():
-            count = prod(shape)
-            arrays[name] = np.frombuffer(content, "<i8", count, place).reshape(shape).astype(np.int64)
-            place += 8 * count
-        shape, strides = _tuples(head["geometry"]), _tuples(head["strides"])
-        return cls(Geometry(**shape), ImageLayout(head["layout"]), head["itemsize"], ImageStrides(**strides), **arrays)
+        try:
+            return cls._of_file(json.loads(content[start:end]), content[end:])
+        except (ValueError, TypeError) as error:
+            raise UsageError(f"{path} must have the parameters and arrays of a compiled representation: {error}") from None
+
+    @classmethod
+    def _of_file(cls, head: Any, content: bytes) -> Self:
+        """From the parameters and the bytes of the arrays. Raises ``ValueError`` or ``TypeError`` for what is no representation."""
+        _check_names("parameters", head, ("geometry", "layout", "itemsize", "strides", "arrays"))
+        for name, kind in (("geometry", Geometry), ("strides", ImageStrides)):
+            _check_names(name, head[name], tuple(item.name for item in fields(kind)))
+        geometry = Geometry(**_tuples(head["geometry"]))
+        layout, itemsize = ImageLayout.of(head["layout"], geometry.spatial), check_integer("itemsize", head["itemsize"], 1, _MOST_BYTES)
+        strides = _check_strides(ImageStrides(**_tuples(head["strides"])), geometry)
+        count = geometry.group_channels * geometry.positions
+        shapes = dict(zip(_ARRAYS, ([geometry.pixels], [count], [count], [geometry.pixels], [count, geometry.spatial])))
+        if head["arrays"] != shapes:
+            raise UsageError(f"shapes of arrays must be {shapes}, not {head['arrays']}")
+        if len(content) != 8 * sum(map(prod, shapes.values())):
+            raise UsageError(f"arrays must have {8 * sum(map(prod, shapes.values()))} bytes, not {len(content)}")
+        arrays, place = {}, 0
+        for name, shape in shapes.items():
+            arrays[name] = np.frombuffer(content, "<i8", prod(shape), place).reshape(shape).astype(np.int64)
+            place += 8 * prod(shape)
+        elements = arrays["elements"]
+        if not np.array_equal(np.sort(elements), np.arange(count)):
+            raise UsageError(f"elements must be the numbers 0 to {count - 1}, each once")
+        made = cls(geometry, layout, itemsize, strides, *_addresses(geometry, strides, itemsize, elements))
+        for name, array in arrays.items():
+            if not np.array_equal(array, getattr(made, name)):
+                raise UsageError(f"{name} must be those of the geometry, not others")
+        return made
 
 
 _ARRAYS = ("bases", "offsets", "elements", "masks", "mask_bits")
+_MOST_BYTES = 16                # of an element
+_MOST_STRIDE = 1 << 40
+
+
+def _check_names(what: str, values: object, names: tuple[str, ...]) -> None:
+    """Raises ``ValueError`` unless ``values`` has just these names."""
+    if not isinstance(values, dict) or set(values) != set(names):
+        found = ", ".join(map(str, values)) if isinstance(values, dict) else repr(values)
+        raise UsageError(f"{what} must have the names {', '.join(names)}, not {found}")
+
+
+def _check_strides(strides: ImageStrides, geometry: Geometry) -> ImageStrides:
+    """Raises unless these are distances of the axes of the geometry."""
+    if not isinstance(strides, ImageStrides):
+        raise UsageTypeError(f"strides must be an ImageStrides, not {type(strides).__name__}")
+    if not isinstance(strides.axes, tuple) or len(strides.axes) != geometry.spatial:
+        raise UsageError(f"axes of strides must be a tuple of {geometry.spatial} integers, not {strides.axes!r}")
+    for name in ("image", "block", "channel"):
+        check_integer(f"{name} of strides", getattr(strides, name), 0, _MOST_STRIDE)
+    for value in strides.axes:
+        check_integer("an axis of strides", value, 0, _MOST_STRIDE)
+    check_integer("vector of strides", strides.vector, 1, _MOST_STRIDE)
+    return strides
 
 
 def _tuples(values: dict[str, Any]) -> dict[str, Any]:
@@ -142,6 +213,11 @@ def _tuples(values: dict[str, Any]) -> dict[str, Any]:
     def plain(value: Any) -> Any:
         return tuple(map(plain, value)) if isinstance(value, list) else value
     return {name: plain(value) for name, value in values.items()}
+
+
+def _dense(geometry: Geometry, layout: ImageLayout) -> ImageStrides:
+    """Distances in an array without gaps."""
+    return layout.strides(geometry.images, geometry.channels, geometry.size)
 
 
 def compile_convolution(geometry: Geometry, layout: str | ImageLayout = "NCHW", dtype: DTypeLike = np.int8, order: str = "auto",
@@ -168,28 +244,34 @@ def compile_convolution(geometry: Geometry, layout: str | ImageLayout = "NCHW", 
         raise UsageError(f"order must be one of {', '.join(ORDERS)}, not {order!r}")
     if not isinstance(geometry, Geometry):
         raise UsageTypeError(f"geometry must be a Geometry, not {type(geometry).__name__}")
-    layout, itemsize = ImageLayout.of(layout, geometry.spatial), np.dtype(dtype).itemsize
-    strides = strides or layout.strides(geometry.images, geometry.channels, geometry.size)
-    bases = _pixels(geometry, strides) * itemsize
-    bits, masks = _masks(geometry)
-    # Element (channel, position…) in C order, with its offset and its mask bits.
-    channels = strides.channels(np.arange(geometry.group_channels))
-    offsets, needed = channels, np.empty((geometry.group_channels, 0), np.int64)
-    for axis, count in enumerate(geometry.filter):
-        along = np.arange(count) * geometry.dilation[axis] * strides.axes[axis]
-        offsets = (offsets[..., None] + along)
-        axis_bits = np.broadcast_to(bits[axis].reshape(1, -1, 1), (len(needed), count, 1))
-        needed = np.concatenate([np.repeat(needed[:, None], count, axis=1), axis_bits], axis=-1).reshape(-1, axis + 1)
-    offsets = offsets.reshape(-1) * itemsize
+    layout, itemsize = ImageLayout.of(layout, geometry.spatial), check_dtype("dtype", dtype).itemsize
+    check_integer("threads", threads, 1, _MOST_THREADS)
+    strides = _dense(geometry, layout) if strides is None else _check_strides(strides, geometry)
+    offsets = _offsets(geometry, strides) * itemsize
     candidates = _orders(geometry, offsets)
     if order == "auto":
-        order, fewest = "", None
+        bases, fewest = _pixels(geometry, strides)[:threads] * itemsize, None
         for name, permutation in candidates.items():
-            fetches = line_fetches(bases[:threads], offsets[permutation], at_most=fewest)
+            fetches = line_fetches(bases, offsets[permutation], at_most=fewest)
             if fewest is None or fetches < fewest:
                 order, fewest = name, fetches
-    chosen = candidates[order]
-    return Representation(geometry, layout, itemsize, strides, bases, offsets[chosen], chosen, masks, needed[chosen])
+    return Representation(geometry, layout, itemsize, strides, *_addresses(geometry, strides, itemsize, candidates[order]))
+
+
+def _addresses(geometry: Geometry, strides: ImageStrides, itemsize: int, elements: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Bases, offsets, elements, masks and mask bits of a representation whose offsets stand for ``elements`` in this order."""
+    bits, masks = _masks(geometry)
+    positions = np.unravel_index(elements % geometry.positions, geometry.filter)
+    needed = np.stack([along[position] for along, position in zip(bits, positions)], axis=-1)
+    return _pixels(geometry, strides) * itemsize, (_offsets(geometry, strides) * itemsize)[elements], elements, masks, needed
+
+
+def _offsets(geometry: Geometry, strides: ImageStrides) -> np.ndarray:
+    """Of the elements (channel, position…) in C order, in elements."""
+    offsets = strides.channels(np.arange(geometry.group_channels))
+    for axis, count in enumerate(geometry.filter):
+        offsets = offsets[..., None] + np.arange(count) * geometry.dilation[axis] * strides.axes[axis]
+    return offsets.reshape(-1)
 
 
 def _pixels(geometry: Geometry, strides: ImageStrides) -> np.ndarray:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from ..compiled.geometry import Geometry
+from ..compiled.hardware import within_masks
 from ..compiled.layout import ImageLayout
 from ..golden.requantise import Requantise
 from ..kernels.compiled_convolution import CompiledConvolutionKernel, CompiledConvolutionProblem
@@ -36,9 +37,14 @@ def compiled_convolution(device: Host, x: np.ndarray | DeviceArray, w: np.ndarra
     """``(y, stats)``; ``x`` and ``y`` of ``layout``, ``w`` (outputs, channels / group, positions…), of 8 bits or int16 from -255 to 254,
     ``bias`` int32 (outputs,).
 
-    y is int32, or of the type of ``requantise``. ``keep``: y stays in global memory where one run computes it.
+    y is int32, or of the type of ``requantise``. The host pads x where threads have too few mask
+    bits for its padding. ``keep``: y stays in global memory where one run computes it.
     """
     parts, runs = [], []
+    inner = within_masks(geometry)
+    if inner.size != geometry.size:
+        x = layout.padded(np.asarray(x), geometry.added_before(inner), inner.size, zero_point)
+        geometry = inner
     wide_range = w.dtype.itemsize > 1
     elements = Elements(1, x.dtype.kind == "i", True if wide_range else w.dtype.kind == "i")
     problem = CompiledConvolutionProblem(geometry, layout, 0, elements, zero_point, bias is not None, requantise=requantise,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 from operator import add
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -13,7 +14,9 @@ from numpy.typing import ArrayLike
 
 from ..arguments import ELEMENT_TYPES, check_choice, check_flag, integer_array
 from ..compiled.geometry import Geometry
+from ..compiled.hardware import within_masks
 from ..compiled.layout import ImageLayout
+from ..compiled.representation import Representation
 from ..golden.requantise import Requantise
 from ..kernels.compiled_convolution import CompiledConvolutionProblem
 from ..kernels.convolution import ConvolutionKernel
@@ -66,6 +69,24 @@ def _check(x: np.ndarray, w: np.ndarray, group: int, method: str) -> None:
     check_choice("method", method, METHODS)
 
 
+def _check_representation(given: object, x: np.ndarray, geometry: Geometry, layout: ImageLayout, method: str) -> str:
+    """The method, "compiled". Raises where ``given`` is no representation of this convolution, nor the path of one."""
+    if method not in ("auto", "compiled"):
+        raise UsageError(f"method must be \"compiled\" or \"auto\" with a representation, not {method!r}")
+    if isinstance(given, (str, Path)):
+        try:
+            given = Representation.load(given)
+        except (OSError, ValueError) as error:
+            if isinstance(error, UsageError):
+                raise
+            raise UsageError(f"representation must be a file that can be read: {error}") from None
+    if not isinstance(given, Representation):
+        raise UsageTypeError(f"representation must be a Representation or the path of one, not {type(given).__name__}")
+    given.check_layer(geometry, layout)
+    given.check(x)
+    return "compiled"
+
+
 def _of_one_size(x: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Both operands with elements of 8 bits, or of 16 where one of them has. Raises ``TypeError`` for other elements."""
     for name, array in (("x", x), ("w", w)):
@@ -103,7 +124,8 @@ def _without_zero_point(w: np.ndarray, zero_point: Any) -> np.ndarray:
 
 def convolve(device: Host, x: ArrayLike | DeviceArray, w: ArrayLike, *, strides: int | Sequence[int], pads: Pads,
              dilations: int | Sequence[int], group: int, layout: str, method: str, bias: ArrayLike | None, x_zero_point: int,
-             w_zero_point: int | Sequence[int], requantise: Requantise | None, keep: bool) -> tuple[np.ndarray | DeviceArray, Stats]:
+             w_zero_point: int | Sequence[int], requantise: Requantise | None, keep: bool,
+             representation: Representation | str | Path | None = None) -> tuple[np.ndarray | DeviceArray, Stats]:
     """``(y, stats)`` of ``Device.conv``."""
     there, keep = x if isinstance(x, DeviceArray) else None, check_flag("keep", keep)
     x, w = integer_array("x", x if there is None else there.like()), integer_array("w", w)
@@ -118,9 +140,11 @@ def convolve(device: Host, x: ArrayLike | DeviceArray, w: ArrayLike, *, strides:
     zero_point = check_zero_point("x_zero_point", x_zero_point, x.dtype)
     image_layout = ImageLayout.of(layout, w.ndim - 2)
     geometry = _geometry(x, w, image_layout, pads, strides, dilations, int(group))
+    if representation is not None:
+        method = _check_representation(representation, x, geometry, image_layout, method)
     addends = w.dtype.itemsize // x.dtype.itemsize
     output = bias is not None or zero_point != 0 or requantise is not None or addends > 1
-    if output and method in ("gather", "im2col"):
+    if method in ("gather", "im2col") and (requantise is not None or addends > 1):
         raise UsageError(no_output_stage(method))
     if method == "depthwise" and addends > 1:
         raise UsageError("w minus w_zero_point must fit int8 or uint8 for method \"depthwise\"")
@@ -134,14 +158,28 @@ def convolve(device: Host, x: ArrayLike | DeviceArray, w: ArrayLike, *, strides:
         return compiled_convolution(device, x if there is None else there, w, geometry, image_layout, zero_point, bias, requantise, keep)
     if there is not None:
         x = np.asarray(there).astype(x.dtype)
-    if method == "gather":
-        return gathered_convolution(device, x, w, geometry, image_layout)
-    last = image_layout.to_channels_last(x, geometry.channels)
+    inner = geometry.padded(range(geometry.spatial)) if zero_point else within_masks(geometry) if method == "gather" else geometry
+    if inner.size != geometry.size:
+        x = image_layout.padded(x, geometry.added_before(inner), inner.size, zero_point)
+    y, stats = (gathered_convolution if method == "gather" else _im2col)(device, x, w, inner, image_layout)
+    return image_layout.from_channels_last(_shifted(image_layout.to_channels_last(y, geometry.outputs), w, zero_point, bias)), stats
+
+
+def _im2col(device: Host, x: np.ndarray, w: np.ndarray, geometry: Geometry, layout: ImageLayout) -> tuple[np.ndarray, Stats]:
+    """By im2col, a run for each group; ``y`` int32 of ``layout``."""
+    last = layout.to_channels_last(x, geometry.channels)
     shape = ConvolutionShape.of_group(geometry, x.dtype.itemsize)
     filters = np.ascontiguousarray(np.moveaxis(w, 1, -1))
-    runs = [_run(device, shape, *operands) for operands in zip(np.split(last, group, axis=-1), np.split(filters, group))]
-    y, stats = np.concatenate([y for y, _ in runs], axis=-1), reduce(add, (stats for _, stats in runs))
-    return image_layout.from_channels_last(y), stats
+    runs = [_run(device, shape, *operands) for operands in zip(np.split(last, geometry.group, axis=-1), np.split(filters, geometry.group))]
+    return layout.from_channels_last(np.concatenate([y for y, _ in runs], axis=-1)), reduce(add, (stats for _, stats in runs))
+
+
+def _shifted(y: np.ndarray, w: np.ndarray, zero_point: int, bias: np.ndarray | None) -> np.ndarray:
+    """Sums of x (…, outputs), int32, as those of x minus ``zero_point``, with the bias, modulo 2**32."""
+    if bias is None and not zero_point:
+        return y
+    excess = zero_point * w.astype(np.int64).reshape(len(w), -1).sum(axis=1)
+    return (y + ((0 if bias is None else bias.astype(np.int64)) - excess)).astype(np.int32)
 
 
 def _fastest(device: Host, layer: CompiledConvolutionProblem, w: np.ndarray, output: bool) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Self, cast
 
 import numpy as np
@@ -18,6 +19,7 @@ from ..arguments import check_choice, check_flag, check_integer, check_operand
 from ..backends.backend import GoldenBackend, VerilatorBackend
 from ..backends.verilator_build import WAVES
 from ..backends.verilator_device import MemorySettings
+from ..compiled.representation import Representation
 from ..golden.requantise import Requantise
 from ..isa import assemble
 from ..isa.features import lacking, unsupported_message
@@ -316,7 +318,8 @@ class Device(TensorAccess, RecurrentAccess, SparseAccess):
 
     def conv(self, x: ArrayLike, w: ArrayLike, bias: ArrayLike | None = None, *, strides: int | Sequence[int] = 1, pads: Pads = 0,
              dilations: int | Sequence[int] = 1, group: int = 1, layout: str = "NCHW", method: str = "auto", x_zero_point: int = 0,
-             w_zero_point: int | Sequence[int] = 0, requantise: Requantise | None = None, keep: bool = False) -> LayerResult:
+             w_zero_point: int | Sequence[int] = 0, requantise: Requantise | None = None, keep: bool = False,
+             representation: Representation | str | Path | None = None) -> LayerResult:
         """Convolution of 8- or 16-bit integers, exact in 32 bits (sums wrap modulo 2**32) [S1.16, S2].
 
         Parameters
@@ -343,7 +346,8 @@ class Device(TensorAccess, RecurrentAccess, SparseAccess):
             their windows by such a list, for planes ("NCHW"), one group and an image and all filters that fit shared memory. "depthwise":
             on the sparse engine, for channels last, filled up to a multiple of 16, with a filter each. "auto": what a cost model expects
             to be fastest.
-            With ``bias``, ``x_zero_point`` or ``requantise`` "compiled" and "depthwise" are left, the latter with ``requantise`` only.
+            With ``requantise`` "compiled" and "depthwise" are left, with ``bias`` or ``x_zero_point`` "depthwise" only with ``requantise``;
+            "gather" and "im2col" then pad and correct on the host, and "auto" does not take them.
             16-bit elements have "im2col" and no output stage.
         x_zero_point : int
             What a zero of ``x`` is stored as.
@@ -356,6 +360,9 @@ class Device(TensorAccess, RecurrentAccess, SparseAccess):
         keep : bool
             ``y`` is a ``DeviceArray``, which stays in global memory, where method "depthwise", or one run with method "compiled", computes
             it. A convolution or pool that wants the planes that are there reads it in place; ``numpy.asarray`` gives a copy.
+        representation : Representation or path, optional
+            What ``heddle_sim.compiled`` made or saved, for method "compiled": a damaged file, or one for another tensor, layout or
+            geometry, is refused before anything runs. The tables of the device have the addresses of its bands, by the same geometry.
 
         Returns ``LayerResult``: ``y`` is ``int32`` or of the type of ``requantise``, of ``layout``. Operands and result lie in global
         memory with pixels (im2col, and results with channels last) or planes (compiled) at multiples of 16 bytes; ``stats`` counts from
@@ -363,7 +370,8 @@ class Device(TensorAccess, RecurrentAccess, SparseAccess):
         Raises ``ValueError`` for what does not fit together, ``TensorMapError`` for what a descriptor cannot say.
         """
         y, stats = convolve(self, x, w, strides=strides, pads=pads, dilations=dilations, group=group, layout=layout, method=method,
-                            bias=bias, x_zero_point=x_zero_point, w_zero_point=w_zero_point, requantise=requantise, keep=keep)
+                            bias=bias, x_zero_point=x_zero_point, w_zero_point=w_zero_point, requantise=requantise, keep=keep,
+                            representation=representation)
         return LayerResult(cast(np.ndarray, y), stats)
 
     def max_pool(self, x: ArrayLike, kernel: int | Sequence[int], *, strides: int | Sequence[int] = 1, pads: Pads = 0,

@@ -1,4 +1,5 @@
-"""Which elements of an image the pixels of a convolution read: a grid of the image with its padding, for one channel."""
+"""Which elements of an image the pixels of a convolution read: a grid of the image with its padding, for one channel; planes of three axes
+stand side by side."""
 
 from __future__ import annotations
 
@@ -13,12 +14,13 @@ from ..compiled.representation import Representation
 __all__ = ["Window", "draw", "svg", "windows"]
 
 _CELL, _LINE, _MARGIN, _GAP, _ACROSS = 26, 18, 14, 30, 4
+_NOTHING, _BETWEEN = -1, -2         # of an order: nothing is read there, a column between two planes
 
 
 @dataclass(frozen=True)
 class Window:
-    """What a pixel reads: ``order`` int (rows, columns) with the padding has the place in the list of offsets, -1 where nothing is read;
-    ``image`` bool of the same shape is where x is."""
+    """What a pixel reads: ``order`` int (rows, columns) with the padding has the place in the list of offsets; -1 where nothing is read, -2
+    in the column between two planes; ``image`` bool of the same shape is where x is."""
 
     pixel: int
     base: int
@@ -27,31 +29,38 @@ class Window:
 
 
 def windows(made: Representation, pixels: Sequence[int]) -> list[Window]:
-    """Of pixels of the result, by number, in the first channel; for one or two spatial axes."""
+    """Of pixels of the result, by number, in the first channel."""
     shape, found = made.geometry, []
     size = [before + count + after for count, (before, after) in zip(shape.size, shape.padding)]
-    rows = [1] * (2 - shape.spatial)
     image = np.zeros(size, bool)
     image[tuple(slice(before, before + count) for count, (before, _) in zip(shape.size, shape.padding))] = True
     place = np.argsort(made.elements)[:shape.positions]     # of the positions of the first channel in the list
     for pixel in pixels:
-        order = np.full(size, -1)
+        order = np.full(size, _NOTHING)
         result = np.unravel_index(pixel, shape.result)
         for number, position in enumerate(np.ndindex(*shape.filter)):
             at = tuple(int(index) * step + step_in * many for index, step, step_in, many in zip(
                 result, shape.stride, position, shape.dilation))
             order[at] = place[number]
-        found.append(Window(pixel, int(made.bases[pixel]), order.reshape(rows + size), image.reshape(rows + size)))
+        found.append(Window(pixel, int(made.bases[pixel]), _plane(order, _BETWEEN), _plane(image, False)))
     return found
 
 
+def _plane(array: np.ndarray, between: int) -> np.ndarray:
+    """Of one to three axes as rows and columns: planes side by side, with a column of ``between`` in front of all but the first."""
+    volume = array.reshape((1,) * (3 - array.ndim) + array.shape)
+    spread = np.pad(volume, ((0, 0), (0, 0), (1, 0)), constant_values=between)
+    return np.concatenate([*spread], axis=1)[:, 1:]
+
+
 def draw(found: Sequence[Window]) -> Iterator[str]:
-    """Lines of text: the place in the list of offsets where a pixel reads, a dot where it does not, p behind what lies in the padding."""
+    """Lines of text: the place in the list of offsets where a pixel reads, a dot where it does not, p behind what lies in the padding. A
+    bar stands between planes."""
     width = max(len(str(window.order.max())) for window in found) + 2
     for window in found:
         yield f"thread {window.pixel}: base {window.base}"
         for places, inside in zip(window.order, window.image):
-            cells = ("" if place < 0 and not there else "." if place < 0 else f"{place}{'' if there else 'p'}"
+            cells = ("|" if place == _BETWEEN else "" if place < 0 and not there else "." if place < 0 else f"{place}{'' if there else 'p'}"
                      for place, there in zip(places.tolist(), inside.tolist()))
             yield ("  " + "".join(cell.ljust(width) for cell in cells)).rstrip()
 
@@ -70,6 +79,8 @@ def svg(found: Sequence[Window], texts: Sequence[str]) -> str:
         left, above = _MARGIN + number % _ACROSS * wide, top + number // _ACROSS * high
         out.append(_text(left, above + 12, f"thread {window.pixel}: base {window.base}"))
         for (row, column), place in np.ndenumerate(window.order):
+            if place == _BETWEEN:
+                continue
             inside = window.image[row, column]
             fill = "#a9d3ee" if place >= 0 and inside else "#f6d6a8" if place >= 0 else "#ffffff" if inside else "#e8e8e8"
             x, y = left + column * _CELL, above + _LINE + row * _CELL

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 from heddle.config import Config
 from heddle.errors import UsageError
 
+from ..compiled.hardware import within_masks
 from .compiled_groups import expected_cycles, merged_groups, runs_of
 from .compiled_plan import CompiledConvolutionProblem
 from .convolution import ConvolutionKernel
@@ -53,18 +55,20 @@ def fastest_method(found: Mapping[str, Expectation]) -> str | None:
 
 
 def _compiled(cfg: Config, layer: CompiledConvolutionProblem) -> Expectation:
-    problem = merged_groups(cfg, layer)
+    problem = merged_groups(cfg, replace(layer, geometry=within_masks(layer.geometry)))
     return Expectation(expected_cycles(cfg, problem), problem.geometry.images * len(runs_of(problem)), problem)
 
 
 def no_output_stage(method: str) -> str:
     """Why another method cannot do a convolution with an output stage."""
-    return f"method must be \"compiled\" or \"depthwise\" with bias, zero points or requantise, not \"{method}\""
+    return f"method must be \"compiled\" or \"depthwise\" with requantise, or where w minus w_zero_point has nine bits, not \"{method}\""
 
 
 def _check_output(layer: CompiledConvolutionProblem, method: str) -> None:
-    if layer.bias or layer.zero_point or layer.requantise is not None or layer.addends > 1:
+    if layer.requantise is not None or layer.addends > 1:
         raise UsageError(no_output_stage(method))
+    if layer.bias or layer.zero_point:
+        raise UsageError(f"method \"{method}\" must be asked for by name with bias or x_zero_point, which the host adds to its sums")
 
 
 def _depthwise(cfg: Config, layer: CompiledConvolutionProblem, alike: bool) -> Expectation:
@@ -80,7 +84,7 @@ def _depthwise(cfg: Config, layer: CompiledConvolutionProblem, alike: bool) -> E
 
 def _gathered(cfg: Config, layer: CompiledConvolutionProblem) -> Expectation:
     _check_output(layer, "gather")
-    problem = GatheredConvolutionProblem(layer.geometry, layer.layout, layer.elements)
+    problem = GatheredConvolutionProblem(within_masks(layer.geometry), layer.layout, layer.elements)
     images = layer.geometry.images
     return Expectation(images * GatheredConvolutionKernel.estimate(cfg, problem), images, problem)
 

@@ -276,6 +276,7 @@ def test_bench_conv(capsys):
         assert 0 < row["shared_bytes"] <= 16 << 10 and row["factor_bytes"] > 0
     assert im2col["offset_bytes"] == 0 and im2col["representation_bytes"] is im2col["representation_ms"] is None
     assert compiled["offset_bytes"] > 0 < compiled["representation_ms"] < 100
+    assert im2col["line_fetches"] is None and 0 < compiled["line_fetches"] <= compiled["line_fetches_natural"]
     assert compiled["representation_bytes"] >= 4 * 64 + compiled["offset_bytes"]
 
 

@@ -27,6 +27,23 @@ def test_padding_and_one_axis(capsys):
         "--size 6 --channels 1 --outputs 1 --filter 2 --strides 2 --dilations 2 --layout NWC", capsys)
 
 
+def test_planes_stand_side_by_side(capsys, tmp_path):
+    options = "--size 3,2,2 --channels 1 --outputs 1 --filter 2,2,2 --layout NDHWC"
+    out = show(f"{options} --svg {tmp_path / 'a.svg'}", capsys)
+    assert "thread 0: base 0\n  0  1  |  4  5  |  .  .\n  2  3  |  6  7  |  .  .\n" in out
+    assert "thread 1: base 4\n  .  .  |  0  1  |  4  5\n" in out
+    items = [item.get("width") for item in ElementTree.parse(tmp_path / "a.svg").iter() if item.tag.endswith("rect")]
+    assert items.count("26") == 2 * 12
+
+
+def test_line_fetches(capsys):
+    """Of the chosen order, and of the natural one."""
+    options = "--size 14,14 --channels 64 --outputs 8 --filter 3,3 --pads 1 --layout NHWC --config base"
+    assert "line fetches of 32 threads: 32, in natural order 2048" in show(options, capsys)
+    row, = json.loads(show(f"{options} --json", capsys))["rows"]
+    assert (row["line_fetches"], row["line_fetches_natural"]) == (32, 2048)
+
+
 def test_drawing(capsys, tmp_path):
     show(f"{FIGURE_13} --svg {tmp_path / 'a.svg'}", capsys)
     texts = [item.text for item in ElementTree.parse(tmp_path / "a.svg").iter() if item.tag.endswith("text")]
@@ -38,7 +55,7 @@ def test_plan(capsys):
     assert [row["method"] for row in rows] == ["compiled", "depthwise", "gather", "im2col"] and sum(row["auto"] for row in rows) == 1
     assert rows[0]["lanes_of_a_filter"] == 1 and all(row["cycles"] > 112_896 for row in rows if not row["why_not"])
     out = show(f"{LAYER} --group 64 --requantise", capsys)
-    assert "lanes of a filter: 4" in out and 'im2col: method must be "compiled" or "depthwise" with bias' in out
+    assert "lanes of a filter: 4" in out and 'im2col: method must be "compiled" or "depthwise" with requantise' in out
     assert "depthwise: " in out and "strips: 2 of " in out and "the sums that leave decide" in out
 
 
@@ -59,7 +76,7 @@ def test_plan_of_what_memories_do_not_hold(options, says, capsys):
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    ("--size 4,4,4 --channels 1 --outputs 1 --filter 1,1,1", "--size must have one or two axes to be drawn, not 3"),
+    ("--size 4,4,4,4 --channels 1 --outputs 1 --filter 1,1,1,1", "--filter must have as many numbers as --size, one to three"),
     (f"{FIGURE_13} --threads 5", "--threads must be from 1 to the 4 pixels of the result, not 5"),
     (f"{LAYER} --svg a.svg", "--svg must not be given with --plan"),
     ("--size 4,4 --channels 1 --outputs 1 --filter 3", "--filter must have as many numbers as --size"),

@@ -1,12 +1,17 @@
 """Compiled representation of convolutions: the figures of its document, every layout, orders, and files [S2.1-S2.6]."""
 
+import hashlib
 import itertools
+import json
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
+from heddle.errors import UsageError
 from heddle_sim.cli.convolution_suites import SUITES
 from heddle_sim.compiled import LAYOUTS, Geometry, ImageLayout, Representation, compile_convolution, line_fetches
+from heddle_sim.compiled.layout import ImageStrides
 from heddle_sim.golden.convolution import convolution
 from heddle_verif.stimulus.convolutions import random_geometry
 
@@ -88,6 +93,17 @@ def test_chosen_order_fetches_no_more_lines(name, channels):
     assert max(fetches.values()) >= 5 * fetches["auto"]
 
 
+@pytest.mark.parametrize("name, chosen, natural, position", [
+    ("NCHW", 94, 94, 718), ("NHWC", 32, 2048, 32), ("NCHWc4", 46, 46, 286), ("NCHWc16", 34, 34, 178)])
+def test_line_fetches_of_the_page(name, chosen, natural, position):
+    shape = geometry(1, (14, 14), 64, 8, padding=((1, 1),) * 2)
+    made = compile_convolution(shape, name)
+    assert (made.lines(32), made.natural_lines(32)) == (chosen, natural)
+    assert compile_convolution(shape, name, order="position").lines(32) == position
+    row = f"| `{name}` | {chosen} | {natural:,} | {position} |"
+    assert row in (Path(__file__).parents[3] / "docs/convolution.md").read_text()
+
+
 def test_files(tmp_path):
     shape = geometry(2, (5, 6), 12, 4, (3, 2), ((1, 0), (2, 1)), (2, 1), (1, 2), 2)
     made = compile_convolution(shape, "NCHWc8", np.uint8)
@@ -123,7 +139,85 @@ def test_damaged_and_foreign_files_are_refused(tmp_path):
             Representation.load(path)
 
 
+def rewritten(path, change, arrays=None):
+    """Parameters of a file, and its arrays by name, changed; with the right checksum."""
+    content = path.read_bytes()[:-32]
+    start = content.index(b"\n") + 1
+    end = start + 8 + int.from_bytes(content[start:start + 8], "little")
+    head, data = json.loads(content[start + 8:end]), bytearray(content[end:])
+    for name, values in (arrays or {}).items():
+        shapes = head["arrays"]
+        before = sum(int(np.prod(shape)) for shape in list(shapes.values())[:list(shapes).index(name)])
+        array = np.frombuffer(data, "<i8", int(np.prod(shapes[name])), 8 * before)
+        data[8 * before:8 * before + array.nbytes] = values(array.copy()).astype("<i8").tobytes()
+    change(head)
+    text = json.dumps(head).encode()
+    content = content[:start] + len(text).to_bytes(8, "little") + text + bytes(data)
+    path.write_bytes(content + hashlib.sha256(content).digest())
+
+
+@pytest.mark.parametrize("change, arrays, says", [
+    (lambda head: head.pop("layout"), {}, "parameters must have the names geometry, layout, itemsize, strides, arrays, not geometry, "),
+    (lambda head: head["geometry"].update(depth=3), {}, "geometry must have the names images, size, "),
+    (lambda head: head["strides"].pop("image"), {}, "strides must have the names image, block, channel, axes, vector, not block, "),
+    (lambda head: head.update(geometry=[1, 2]), {}, "geometry must have the names images, size, "),
+    (lambda head: head["geometry"].update(size=[50, 50]), {}, "shapes of arrays must be {'bases': [2304], "),
+    (lambda head: head["geometry"].update(size=[4.0, 4]), {}, "a value of size must be an integer, not 4.0"),
+    (lambda head: head["arrays"].update(bases=[1 << 40]), {}, "shapes of arrays must be {'bases': [4], "),
+    (lambda head: head.update(itemsize="1"), {}, "itemsize must be an integer, not '1'"),
+    (lambda head: head.update(layout="HWCN"), {}, "layout must be one of NCW, "),
+    (lambda head: head["strides"].update(axes=[4]), {}, "axes of strides must be a tuple of 2 integers, not (4,)"),
+    (lambda head: None, {"offsets": lambda array: array + 10000}, "offsets must be those of the geometry, not others"),
+    (lambda head: None, {"bases": lambda array: array - 1}, "bases must be those of the geometry, not others"),
+    (lambda head: None, {"masks": lambda array: array + 1}, "masks must be those of the geometry, not others"),
+    (lambda head: None, {"mask_bits": lambda array: array + 1}, "mask_bits must be those of the geometry, not others"),
+    (lambda head: None, {"elements": lambda array: array * 0}, "elements must be the numbers 0 to 8, each once"),
+])
+def test_files_with_other_parameters_are_refused(change, arrays, says, tmp_path):
+    """Of the right kind, with the right checksum."""
+    path = tmp_path / "layer.bin"
+    compile_convolution(geometry(), "NCHW").save(path)
+    rewritten(path, change, arrays)
+    with pytest.raises(UsageError) as error:
+        Representation.load(path)
+    assert f"must have the parameters and arrays of a compiled representation: {says}" in str(error.value)
+
+
+def test_sizes_of_numpy_are_saved(tmp_path):
+    shape = geometry(images=np.int64(2), size=(np.int32(4), 5))
+    compile_convolution(shape, "NCHW").save(tmp_path / "layer.bin")
+    assert Representation.load(tmp_path / "layer.bin").geometry == shape
+
+
+MADE = compile_convolution(geometry(channels=8, group=2, outputs=4), "NCHW")
+
+
 @pytest.mark.parametrize("make, says", [
+    (lambda: MADE.gather(np.zeros((1, 8, 4, 4), np.int8), 5), "group must be from 0 to 1, not 5"),
+    (lambda: MADE.gather(np.zeros((1, 8, 4, 4), np.int8), -1), "group must be from 0 to 1, not -1"),
+    (lambda: MADE.arranged(np.zeros((4, 9, 3, 3), np.int8)),
+     "w must have shape (outputs, 4, 3, 3) as the representation was made for, not (4, 9, 3, 3)"),
+    (lambda: MADE.arranged(np.zeros((4, 2, 3, 3), np.int8)),
+     "w must have shape (outputs, 4, 3, 3) as the representation was made for, not (4, 2, 3, 3)"),
+    (lambda: MADE.check([[1]]), "x must be a numpy array, not list"),
+    (lambda: MADE.check(np.zeros((1, 8, 4, 4), bool)), "x must be an array of numbers, not bool"),
+    (lambda: compile_convolution(geometry(), strides=ImageStrides(99, 99, 1, (9, 1), 1)).gather(np.zeros((1, 1, 4, 4), np.int8)),
+     "strides must be those of an array without gaps to gather from x, not ImageStrides("),
+    (lambda: compile_convolution(geometry(), strides=ImageStrides(99, 99, 1, (9,), 1)),
+     "axes of strides must be a tuple of 2 integers, not (9,)"),
+    (lambda: compile_convolution(geometry(), strides=(9, 1)), "strides must be an ImageStrides, not tuple"),
+    (lambda: compile_convolution(geometry(), dtype="x"), "dtype must be a numpy type, not 'x'"),
+    (lambda: compile_convolution(geometry(), threads=0), "threads must be from 1 to 65536, not 0"),
+    (lambda: geometry(group=0), "group must be from 1 to 2147483647, not 0"),
+    (lambda: geometry(images=0), "images must be from 1 to 2147483647, not 0"),
+    (lambda: geometry(channels=1.0), "channels must be an integer, not 1.0"),
+    (lambda: geometry(padding=((0, 0), (-1, 0))), "a pair of padding must be at least 0, not (-1, 0)"),
+    (lambda: geometry(padding=((0, 0),)), "padding must be a tuple of 2 pairs (begin, end), one for each axis of size, not ((0, 0),)"),
+    (lambda: geometry(filter=(3,)), "filter must be a tuple of 2 integers, not (3,)"),
+    (lambda: geometry(size=(4, 4, 4, 4), filter=(1,) * 4), "size must be a tuple of one to three integers, not (4, 4, 4, 4)"),
+    (lambda: geometry(size=(4.0, 4)), "a value of size must be an integer, not 4.0"),
+    (lambda: geometry(size=(0, 4)), "size must be at least 1, not (0, 4)"),
+    (lambda: geometry(filter=(0, 1)), "filter must be at least 1, not (0, 1)"),
     (lambda: compile_convolution(geometry(), "HWCN"), "layout must be one of NCW, "),
     (lambda: compile_convolution(geometry(), "NCHW", order="best"), "order must be one of auto, natural, position, memory, not 'best'"),
     (lambda: compile_convolution(None), "geometry must be a Geometry, not NoneType"),

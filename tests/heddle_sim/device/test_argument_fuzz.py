@@ -56,7 +56,7 @@ TARGETS = {
     "linear": (lambda d, *a, **o: d.linear(*a, **o), [A, B], ["bias", "requantise", "transpose"]),
     "linear_chain": (lambda d, *a, **o: d.linear_chain(*a, **o), [A[:1], [(B, None, Requantise(1, 1))]], ["transpose"]),
     "conv": (lambda d, *a, **o: d.conv(*a, **o), [np.ones((1, 4, 4, 4), np.int8), np.ones((2, 4, 3, 3), np.int8)],
-             ["strides", "pads", "dilations", "group", "layout", "method"]),
+             ["strides", "pads", "dilations", "group", "layout", "method", "representation"]),
     "max_pool": (lambda d, *a, **o: d.max_pool(*a, **o), [np.ones((1, 4, 4, 4), np.int8), 2],
                  ["strides", "pads", "dilations", "layout", "minimum", "maximum"]),
     "average_pool": (lambda d, *a, **o: d.average_pool(*a, **o), [np.ones((1, 4, 4, 4), np.int8), 2],

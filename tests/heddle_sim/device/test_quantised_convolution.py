@@ -265,7 +265,7 @@ def test_qlinear_conv_of_onnx(hardware):
 X, W = np.zeros((1, 8, 5, 5), np.int8), np.zeros((4, 8, 3, 3), np.int8)
 HALF, TWICE = Requantise(1 << 30, 40), Requantise(1 << 30, 40, double_rounding=True)
 REFUSED = [
-    ({"bias": np.zeros(4, np.int32), "method": "im2col"}, 'method must be "compiled" or "depthwise" with bias, zero points or requantise'),
+    ({"requantise": Requantise(1 << 30, 40), "method": "im2col"}, 'method must be "compiled" or "depthwise" with requantise, or where w'),
     ({"bias": np.zeros(3, np.int32)}, r"bias must have shape \(4,\), not \(3,\)"),
     ({"bias": np.zeros(4)}, "bias must have integers of 32 bits, not float64"),
     ({"x_zero_point": 128}, "x_zero_point must be from -128 to 127 as int8, not 128"),

@@ -1,10 +1,12 @@
 """Convolutions by compiled offsets: every layout, random geometries, bands, and refusals [S2.1-S2.6]."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from heddle import load_config
 from heddle.constants import ROW_BYTES
-from heddle_sim.compiled import LAYOUTS, Geometry, ImageLayout
+from heddle_sim.compiled import LAYOUTS, Geometry, ImageLayout, compile_convolution
 from heddle_sim.device import Device
 from heddle_sim.device.compiled_convolution import compiled_convolution
 from heddle_sim.golden.convolution import convolution
@@ -55,6 +57,75 @@ def test_random_geometries_on_the_hardware(seed, hardware):
         compare(hardware, rng, layout, shape)
     for name in ("NHWC", "NCHW", "NCHWc8"):
         compare(hardware, rng, ImageLayout(name), wide_geometry(rng, 6000))
+
+
+# -- saved representations ------------------------------------------------------------------
+
+SAVED = Geometry(1, (5, 6), 4, 3, (3, 3), ((1, 1),) * 2, (1, 1), (1, 1))
+X, W = np.arange(120, dtype=np.int8).reshape(1, 5, 6, 4), np.arange(108, dtype=np.int8).reshape(3, 4, 3, 3)
+
+
+@pytest.fixture
+def golden():
+    with Device(load_config("tiny"), "golden", memory_bytes=1 << 20) as device:
+        yield device
+
+
+def test_saved_representation(golden, tmp_path):
+    made, path = compile_convolution(SAVED, "NHWC"), tmp_path / "layer.bin"
+    made.save(path)
+    for given in (made, path, str(path)):
+        y, stats = golden.conv(X, W, pads=1, layout="NHWC", representation=given)
+        assert np.array_equal(y, expected(X, W, SAVED)) and stats.macs == SAVED.macs
+
+
+@pytest.mark.parametrize("changes, layout, options, error, says", [
+    ({"padding": ((0, 1),) * 2}, "NHWC", {}, ValueError,
+     "representation must be made for padding ((1, 1), (1, 1)) as the convolution has, not ((0, 1), (0, 1))"),
+    ({"outputs": 4}, "NHWC", {}, ValueError, "representation must be made for outputs 3 as the convolution has, not 4"),
+    ({}, "NCHW", {}, ValueError, "representation must be made for layout NHWC as the convolution has, not NCHW"),
+    ({}, "NHWC", {"method": "im2col"}, ValueError, "method must be \"compiled\" or \"auto\" with a representation, not 'im2col'"),
+    ({}, "NHWC", {"representation": 3}, TypeError, "representation must be a Representation or the path of one, not int"),
+    ({}, "NHWC", {"representation": "missing.bin"}, ValueError, "representation must be a file that can be read: "),
+])
+def test_foreign_representations_are_refused(changes, layout, options, error, says, golden, tmp_path):
+    """Nothing runs, nothing stays in memory."""
+    compile_convolution(replace(SAVED, **changes), layout).save(tmp_path / "layer.bin")
+    with pytest.raises(error) as found:
+        golden.conv(X, W, pads=1, layout="NHWC", **{"representation": tmp_path / "layer.bin"} | options)
+    assert str(found.value).startswith(says) and golden.runs == 0 and golden.memory.allocator.used == 0
+
+
+def test_damaged_and_wider_representations_are_refused(golden, tmp_path):
+    path = tmp_path / "layer.bin"
+    compile_convolution(SAVED, "NHWC", np.int16).save(path)
+    with pytest.raises(ValueError, match="x must have elements of 2 bytes as the representation was made for, not int8"):
+        golden.conv(X, W, pads=1, layout="NHWC", representation=path)
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(ValueError, match="must have the checksum of its content"):
+        golden.conv(X, W, pads=1, layout="NHWC", representation=path)
+    assert golden.runs == 0
+
+
+MUCH_PADDING = [
+    ("NHWC", Geometry(2, (12, 12), 4, 5, (9, 9), ((4, 4),) * 2, (1, 1), (1, 1))),
+    ("NCHWc8", Geometry(1, (8, 9), 8, 9, (5, 9), ((2, 2), (8, 7)), (1, 2), (1, 1))),
+    ("NCHW", Geometry(1, (10, 13), 1, 8, (5, 20), ((8, 8), (8, 8)), (2, 8), (1, 1))),
+    ("CNDHW", Geometry(1, (3, 4, 5), 2, 3, (3, 5, 5), ((2, 2), (4, 4), (4, 4)), (1, 1, 1), (1, 1, 1))),
+]
+
+
+@pytest.mark.parametrize("name, shape", MUCH_PADDING, ids=[name for name, _ in MUCH_PADDING])
+def test_more_positions_in_the_padding_than_mask_bits(name, shape, hardware):
+    """The host pads the image along some axes, with the zero point of x."""
+    rng, layout = np.random.default_rng(42), ImageLayout(name)
+    assert shape.masked_positions > 12
+    compare(hardware, rng, layout, shape)
+    x, w = (rng.integers(-128, 128, size, np.int8) for size in (
+        (shape.images, *shape.size, shape.channels), (shape.outputs, shape.group_channels, *shape.filter)))
+    y, _ = hardware.conv(layout.from_channels_last(x), w, strides=shape.stride, pads=shape.padding, dilations=shape.dilation,
+                         layout=name, method="compiled", x_zero_point=-77)
+    assert np.array_equal(layout.to_channels_last(y, shape.outputs), expected(x.astype(np.int64) + 77, w, shape))
 
 
 BANDS = [

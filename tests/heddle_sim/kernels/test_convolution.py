@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from heddle import load_config
 from heddle.isa.encoding import Swizzle
-from heddle_sim.compiled import LAYOUTS
+from heddle_sim.compiled import LAYOUTS, ImageLayout
 from heddle_sim.device import Device
 from heddle_sim.golden.bank_access import gather_cycles
 from heddle_sim.golden.block_copy import swizzled
@@ -14,6 +14,7 @@ from heddle_sim.golden.convolution import convolution
 from heddle_sim.kernels.convolution import ConvolutionKernel
 from heddle_sim.kernels.parts.convolution_shape import ConvolutionShape
 from heddle_sim.kernels.problem import ConvolutionProblem
+from heddle_verif.stimulus.convolutions import MORE_CHANNELS, random_geometry
 from scipy.signal import correlate
 
 # Shapes of x and w, padding, stride, dilation.
@@ -224,3 +225,45 @@ def test_hardware_equals_numpy(latency, jitter):
             y, stats = device.conv(x, filters(w), **options(rest))
             assert np.array_equal(y, convolution(x, w, *tuples(x.ndim - 2, *rest))), case
             assert stats.cycles > 0 and 0 < stats.utilization <= 1
+
+
+# -- random geometries ----------------------------------------------------------------------
+
+IMAGES = ("NHWC", "NCHWc16", "NCHWc32")         # layouts whose pixels lie at multiples of 16 bytes, or are made so
+
+
+def random_layers(device, seed, count, most, channels):
+    """Geometries of one to three spatial axes in every layout of ``IMAGES``, half of them with a zero point, some with a bias, compared
+    with numpy."""
+    rng = np.random.default_rng([41, seed])
+    for number in range(count):
+        spatial = (2, 2, 1, 3)[number % 4]
+        layout, shape = ImageLayout.of(IMAGES[number % 3], spatial), random_geometry(rng, spatial, most, channels)
+        x_kind, w_kind = rng.choice([np.int8, np.uint8], 2)
+        x, w = (rng.integers(np.iinfo(kind).min, np.iinfo(kind).max + 1, size, kind) for kind, size in (
+            (x_kind, (shape.images, *shape.size, shape.channels)), (w_kind, (shape.outputs, shape.group_channels, *shape.filter))))
+        zero_point = int(rng.integers(np.iinfo(x_kind).min, np.iinfo(x_kind).max + 1)) if number % 2 else 0
+        bias = rng.integers(-1 << 31, 1 << 31, shape.outputs, np.int32) if number % 5 == 1 else None
+        y, stats = device.conv(layout.from_channels_last(x), w, bias, pads=shape.padding, strides=shape.stride, dilations=shape.dilation,
+                               group=shape.group, layout=layout.name, method="im2col", x_zero_point=zero_point)
+        expected = convolution(x.astype(np.int64) - zero_point, np.moveaxis(w, 1, -1), shape.padding, shape.stride, shape.dilation,
+                               shape.group)
+        expected = expected if bias is None else (expected + bias.astype(np.int64)).astype(np.int32)
+        assert np.array_equal(layout.to_channels_last(y, shape.outputs), expected), (layout.name, shape)
+        assert stats.macs == shape.macs and device.memory.allocator.used == 0
+
+
+@pytest.fixture(scope="module")
+def hardware():
+    with Device(load_config("tiny"), memory_bytes=1 << 20, latency=30, jitter=60, seed=3, timeout_cycles=2_000_000) as device:
+        yield device
+
+
+def test_random_geometries_on_the_hardware(hardware):
+    random_layers(hardware, 1, 40, 40, (1, 4, 16))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(10))
+def test_more_random_geometries_on_the_hardware(seed, hardware):
+    random_layers(hardware, 2 + seed, 30, 120, MORE_CHANNELS)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from heddle import load_config
 from heddle.config import ConfigError
+from heddle_sim import Requantise
 from heddle_sim.compiled.geometry import Geometry
 from heddle_sim.compiled.layout import ImageLayout
 from heddle_sim.device import Device
@@ -67,17 +68,30 @@ def test_planes_of_many_pixels_are_gathered():
     assert fastest_method(found) == "gather" and found["gather"].cycles < 0.8 * found["compiled"].cycles
     assert expectations(cfg, layers["NHWC"])["gather"].why_not
     assert expectations(cfg.replace(gather_offsets=False), layers["NCHW"])["gather"].why_not
-    masked = CompiledConvolutionProblem(Geometry(1, (12, 12), 1, 1, (9, 9), ((4, 4), (4, 4)), (1, 1), (1, 1)), ImageLayout("NCHW"))
-    found = expectations(cfg, masked)       # a method that refuses to run is not expected to
-    assert found["gather"].why_not == found["compiled"].why_not
-    assert found["gather"].why_not == "padding must leave at most 12 filter positions that some pixel lacks, not 16"
+    biased = CompiledConvolutionProblem(geometry, ImageLayout("NCHW"), bias=True)      # which the host would add
+    assert expectations(cfg, biased)["gather"].why_not.startswith("method \"gather\" must be asked for by name with bias or x_zero_point")
+
+
+@pytest.mark.parametrize("zero_point", [0, 7])
+def test_bias_zero_point_and_much_padding(zero_point):
+    """The host pads the image and adds what padding and x have too much."""
+    layer = (2, 3, (9, 8), 5, (7, 7), 4, 1)
+    x, w = operands(layer)
+    bias = np.arange(5, dtype=np.int32)
+    shape = Geometry(2, (9, 8), 3, 5, (7, 7), ((4, 4),) * 2, (1, 1), (1, 1))
+    with Device(load_config("base"), "golden", memory_bytes=1 << 20) as device:
+        y, stats = device.conv(x, w, bias, pads=4, method="gather", x_zero_point=zero_point)
+    wide = np.moveaxis(x.astype(np.int64), 1, -1) - zero_point
+    sums = convolution(wide, np.moveaxis(w, 1, -1), shape.padding, shape.stride, shape.dilation)
+    assert shape.masked_positions > 12 and stats.macs == shape.macs
+    assert np.array_equal(np.moveaxis(y, 1, -1), sums + bias)
 
 
 @pytest.mark.parametrize("changes, layer, options, message", [
     ({"gather_offsets": False}, LAYERS[0], {}, "configuration tiny must have gather_offsets for method \"gather\""),
     ({}, LAYERS[1], {"layout": "CNHW"}, "layout must be one of planes, as NCHW, not CNHW, for method \"gather\""),
     ({}, (1, 33, (5, 5), 2, (3, 3), 0, 1), {}, "compiled_offsets must be at least 297, not 64, for method \"gather\""),
-    ({}, LAYERS[1], {"bias": np.zeros(3, np.int32)}, "method must be \"compiled\" or \"depthwise\" with bias"),
+    ({}, LAYERS[1], {"requantise": Requantise(1 << 30, 40)}, "method must be \"compiled\" or \"depthwise\" with requantise"),
     ({"factor_words": 32}, (1, 60, (4, 4), 2, (1, 1), 0, 1), {}, "factor_words must be at least 34 for 60 elements of a filter"),
 ])
 def test_refusals(changes, layer, options, message):

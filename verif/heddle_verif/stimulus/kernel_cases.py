@@ -22,7 +22,7 @@ from heddle_sim.kernels.problem import Operands
 
 from .configurations import random_configurations
 from .integers import check_equal, random_integers
-from .layer_cases import layer_cases
+from .layer_cases import image_cases, layer_cases
 from .recurrent_layers import layer_operands, reference
 
 __all__ = ["MEMORY_BYTES", "command", "kernel_cases", "name_of", "refusal_of", "run_cases"]
@@ -205,7 +205,8 @@ def kernel_cases(cfg):
     cases += [partial(recurrent, kind=kind) for kind in ("lstm", "gru", "rnn")]
     cases += layer_cases()
     cases += [rows_left, *(partial(move_block, space=space, reduces=True) for space in ("global", "shared"))]
-    return cases + [partial(recurrent, kind="gru", skip_zeros=True), partial(recurrent, kind="lstm", threshold=0.0)]
+    cases += [partial(recurrent, kind="gru", skip_zeros=True), partial(recurrent, kind="lstm", threshold=0.0)]
+    return cases + image_cases()
 
 
 def name_of(case):

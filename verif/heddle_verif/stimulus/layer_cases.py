@@ -13,7 +13,7 @@ from .convolutions import CHANNELS, random_geometry, random_layers
 from .integers import check_equal, random_integers
 from .sparse_matrices import KINDS, random_values
 
-__all__ = ["layer_cases"]
+__all__ = ["image_cases", "layer_cases"]
 
 _BYTES = (np.int8, np.uint8)
 _ELEMENTS = 60          # of a filter
@@ -65,6 +65,12 @@ def gathered(device, rng):
         if shape.group == 1:
             break
     _convolve(device, rng, ImageLayout("NCHW"), shape, "gather")
+
+
+def im2col(device, rng, name="NHWC"):
+    """Rows that the TMAU makes, of images of a layout."""
+    layout = ImageLayout.of(name, int(rng.integers(1, 4)))
+    _convolve(device, rng, layout, random_geometry(rng, layout.spatial, _ELEMENTS), "im2col")
 
 
 def depthwise(device, rng, requantise=None):
@@ -152,3 +158,8 @@ def layer_cases():
     cases += [gathered, gathered, *(partial(pool, kind=kind) for kind in ("max", "average", "requantise"))]
     cases += [partial(sums, most=100), sums, chain, chain, *(partial(sparse_product, kind=kind) for kind in (np.int8, np.int16))]
     return cases + [partial(sampled_product, transpose=transpose) for transpose in (True, False)]
+
+
+def image_cases():
+    """Cases of im2col, in the layouts that are dense and in those that the host rearranges."""
+    return [im2col, *(partial(im2col, name=name) for name in ("NCHWc16", "NCHWc32", "NCHW"))]
