@@ -1,7 +1,12 @@
 """Verbs about sparse products: sampled products, how rows are dealt to cores, and the drawing of it."""
 
 import pytest
+from heddle import load_config
 from heddle_sim.cli import main
+from heddle_sim.kernels.planner import plan
+from heddle_sim.kernels.scheduled_product import ScheduledProductKernel
+from heddle_sim.kernels.sparse_product import SparseProductProblem
+from heddle_sim.sparse.generated import power_law_matrix
 from heddle_verif.command_line import answer
 
 SAMPLED = "bench sddmm --quick --suite generated --k 70 --pattern --plain --config tiny --simulator golden --memory-mib 1"
@@ -37,6 +42,16 @@ def test_drawing(options, capsys, tmp_path):
     assert [line.split()[1] for line in capsys.readouterr().out.splitlines() if line.startswith("core")] == ["0", "1", "2", "3"]
     picture = (tmp_path / "picture.svg").read_text()
     assert picture.count("<title>") == len(rows) and "core 3" in picture
+
+
+@pytest.mark.parametrize("options, dynamic", [("", True), ("--static", False)])
+def test_drawn_blocks_are_those_of_the_kernel(options, dynamic, capsys):
+    """Of tiles that the cores take too."""
+    rows = answer(capsys, "show", "sparse", *options.split())["rows"]
+    problem = SparseProductProblem(power_law_matrix(512, 512, 0.9, 0), 128, order="sorted", dynamic=dynamic)
+    kernel = plan(load_config("quad"), problem)
+    assert isinstance(kernel, ScheduledProductKernel) is dynamic
+    assert sorted((row["first_row"], row["rows"]) for row in rows) == sorted(kernel.expected(kernel.panels[0])[0])
 
 
 @pytest.mark.parametrize("command, says", [
