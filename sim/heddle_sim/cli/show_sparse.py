@@ -1,7 +1,7 @@
 """Draw which core does which block of rows of a sparse product when, by the model of the scheduler.
 
-Blocks are those of the kernel that a device runs: tiles of about the same number of cycles where several cores take them from the tile
-scheduler, else rows whose operands have room in shared memory. Cycles are those that the kernel expects of each block.
+Blocks are those of the kernel that a device runs. Where several cores take them from the tile scheduler they have about the same number of
+cycles. Else they are rows whose operands have room in shared memory. Cycles are those that the kernel expects of each block.
 A matrix has --rows and --columns, --sparsity and --kind: uniform, or power-law (uneven rows).
 """
 
