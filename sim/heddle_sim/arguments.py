@@ -79,13 +79,13 @@ def check_choice(name: str, value: object, names: Iterable[str]) -> str:
     return value
 
 
-def check_integer(name: str, value: object, low: int, high: int) -> int:
-    """``value`` as ``int``; ``TypeError`` for other types, ``ValueError`` outside ``low`` to ``high``."""
+def check_integer(name: str, value: object, low: int, high: int | None = None) -> int:
+    """``value`` as ``int``; ``TypeError`` for other types, ``ValueError`` outside ``low`` to ``high`` (without it: below ``low``)."""
     number = _integer(value)
     if number is None:
         raise UsageTypeError(f"{name} must be an integer, not {value!r}")
-    if not low <= number <= high:
-        raise UsageError(f"{name} must be from {low} to {high}, not {number}")
+    if number < low or high is not None and number > high:
+        raise UsageError(f"{name} must be {f'at least {low}' if high is None else f'from {low} to {high}'}, not {number}")
     return number
 
 

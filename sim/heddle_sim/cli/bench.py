@@ -5,9 +5,10 @@ heddle bench merge                 what merges gain for products of few rows
 heddle bench copy                  boxes of tensors: rows, ranks, modes, swizzles, strides; --quick: some of them
 heddle bench conv                  convolutions of one image: cycles, bytes moved, on-chip memory; --plot: as a drawing
 heddle bench pool                  pooling, and sums of two tensors, with the bound of each
-heddle bench spmm                  sparse times dense: --suite, --n, --resident, --no-sub-warps
+heddle bench spmm                  sparse times dense: --suite, --n, --side, --resident, --no-sub-warps
 heddle bench sddmm                 dense times dense at the elements of a sparse matrix: --suite, --k, --plain, --pattern
 heddle bench balance               slowest by mean core for rows dealt in each order, by the model of the scheduler: --suite, --cores
+heddle bench loads                 vector loads of sparse rows with and without alignment and sharing, by the model: --suite, --vector
 heddle bench rnn-plan              parallelism of elements and rows for vector sizes, by the cycle model and by formula
 heddle bench rnn                   recurrent layers: --hidden, --threads, --skip-zeros, --threshold; --suite deepbench: beside published
                                    figures; --suite skipping: a small network on 8 multipliers, elements that hardly changed left out;
@@ -39,11 +40,12 @@ from .bench_copy import block_rows, copy_rows, print_copy
 from .bench_elaborate import elaborate_row
 from .bench_gather import element_rows, gather_rows, print_gather
 from .bench_gemm import SUITES, add_choice, gemm_row, merge_rows, print_gemm
+from .bench_loads import load_rows, print_loads
 from .bench_pool import POOLS, pool_row, print_pool
 from .bench_rnn_plan import LATENCY, plan_rows, print_plans
 from .bench_rnn_verb import add_rnn, numbers, run_rnn, sizes
 from .bench_sddmm import print_sddmm, sddmm_rows
-from .bench_spmm import SPMM_SUITES, print_spmm, spmm_rows, spmm_suite
+from .bench_spmm import SIDES, SPMM_SUITES, print_spmm, spmm_rows, spmm_suite
 from .bench_transpose import TRANSPOSE_SHAPES, print_transpose, transpose_row
 from .common import (
     CommandFailed,
@@ -87,6 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sparse = what.add_parser("spmm", help="products of a sparse and a dense matrix")
     sampled = what.add_parser("sddmm", help="dense products at the elements of a sparse matrix")
     balance = what.add_parser("balance", help="how evenly rows of sparse matrices are dealt to cores, by the model of the scheduler")
+    loads = what.add_parser("loads", help="vector loads of rows of sparse matrices, aligned and shared, by the model")
     rnn = add_rnn(what)
     plans = what.add_parser("rnn-plan", help="elements and rows a cycle for vector sizes, by the cycle model and by formula")
     plans.add_argument("--multipliers", type=numbers, default=[16384, 65536], help="powers of two, as 16384,65536 (the default)")
@@ -107,12 +110,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sparse.add_argument("--static", action="store_true", help="rows are dealt to the cores in turn before the start; else they take them")
     sparse.add_argument("--collect", action="store_true", help="one core writes the result of all")
     sparse.add_argument("--n", type=positive, default=128, help="columns of the dense operand (default 128)")
+    sparse.add_argument("--side", choices=SIDES, default="left", help="the operand that is sparse (default left); both: the other one is "
+                        "of the same sparsity")
     sparse.add_argument("--resident", action="store_true", help="B in factor registers at the start, sums stay in shared memory")
     sparse.add_argument("--no-sub-warps", action="store_true", help="all PEs have the same row, however few the columns")
     sampled.add_argument("--k", type=positive, default=512, help="columns of the left operand (default 512)")
     sampled.add_argument("--plain", action="store_true", help="b is (k, n), not (n, k)")
     sampled.add_argument("--pattern", action="store_true", help="without the values of the mask")
-    balance.add_argument("--suite", choices=BALANCE_SUITES, default="generated", help="matrices (default generated)")
+    for parser in (balance, loads):
+        parser.add_argument("--suite", choices=BALANCE_SUITES, default="generated", help="matrices (default generated)")
+    loads.add_argument("--vector", type=positive, default=16, help="elements of a load, a power of two (default 16)")
+    loads.add_argument("--sub-warps", type=positive, default=4, help="rows that share a load at most (default 4)")
+    add_json(loads)
     balance.add_argument("--cores", type=positive, default=4, help="default 4, as quad has")
     conv.add_argument("--suite", choices=CONV_SUITES, default="list", help="layers (default list)")
     conv.add_argument("--method", choices=("both", "auto", "compiled", "depthwise", "im2col"), help="how x is found (default both: im2col "
@@ -144,8 +153,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> None:
-    if options.what in ("rnn-plan", "check"):
-        (_rnn_plan if options.what == "rnn-plan" else run_check)(options)
+    plain = {"rnn-plan": _rnn_plan, "check": run_check, "loads": _loads}        # without a configuration
+    if options.what in plain:
+        plain[options.what](options)
         return
     cfg = configuration(options)
     verbs = {"gemm": _gemm, "merge": _merge, "copy": _copy, "conv": _conv, "pool": _pool, "spmm": _spmm, "sddmm": _sddmm,
@@ -202,6 +212,10 @@ def _balance(options: argparse.Namespace, cfg: Config) -> None:
     if options.cores > MOST_CORES:
         raise UsageError(f"--cores must be at most {MOST_CORES}, not {options.cores}")
     print_balance(options, cfg, balance_rows(cfg, balance_suite(options.suite), options.cores))
+
+
+def _loads(options: argparse.Namespace) -> None:
+    print_loads(options, load_rows(balance_suite(options.suite), options.vector, options.sub_warps))
 
 
 def _copy(options: argparse.Namespace, cfg: Config) -> None:

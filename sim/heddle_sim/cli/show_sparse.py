@@ -1,20 +1,23 @@
 """Draw which core does which block of rows of a sparse product when, by the model of the scheduler.
 
-Blocks are those of the kernel: rows whose operands have room in shared memory. Cycles are those that the kernel expects of each block.
+Blocks are those of the kernel that a device runs. Where several cores take them from the tile scheduler they have about the same number of
+cycles. Else they are rows whose operands have room in shared memory. Cycles are those that the kernel expects of each block.
 A matrix has --rows and --columns, --sparsity and --kind: uniform, or power-law (uneven rows).
 """
 
 from __future__ import annotations
 
 import argparse
+from typing import cast
 
 from heddle.errors import UsageError
 
 from ..draw.hand_out_svg import hand_out_svg
 from ..draw.hand_out_text import hand_out_lines
 from ..kernels.panel_kernel import PanelKernel
-from ..kernels.sampled_product import SampledProductKernel, SampledProductProblem
-from ..kernels.sparse_product import SparseProductKernel, SparseProductProblem
+from ..kernels.planner import plan
+from ..kernels.sampled_product import SampledProductProblem
+from ..kernels.sparse_product import SparseProductProblem
 from ..sparse.generated import power_law_matrix, uniform_matrix
 from ..sparse.hand_out import hand_out
 from ..sparse.orders import ORDERS
@@ -51,10 +54,12 @@ def execute(options: argparse.Namespace) -> None:
         if getattr(options, name) > _MOST:
             raise UsageError(f"--{name} must be at most {_MOST}, not {getattr(options, name)}")
     matrix = _KINDS[options.kind](options.rows, options.columns, options.sparsity, options.seed)
-    kernel: PanelKernel = (SampledProductKernel(cfg, SampledProductProblem(matrix, options.n)) if options.sddmm
-              else SparseProductKernel(cfg, SparseProductProblem(matrix, options.n)))
+    dynamic = not options.static
+    problem = (SampledProductProblem(matrix, options.n, order=options.order, dynamic=dynamic) if options.sddmm
+               else SparseProductProblem(matrix, options.n, order=options.order, dynamic=dynamic))
+    kernel = cast(PanelKernel, plan(cfg, problem))
     blocks, costs = kernel.expected(kernel.panels[0])
-    dealt = hand_out(costs, options.order, cfg.cores, not options.static)
+    dealt = hand_out(costs, options.order, cfg.cores, dynamic)
     title = (f"{'sddmm' if options.sddmm else 'spmm'} {options.rows} x {options.columns}, {options.kind} {100 * options.sparsity:g} %, "
              f"{cfg.name}: {options.order}, {'static' if options.static else 'dynamic'}; slowest / mean core "
              f"{dealt.slowest_to_mean:.3f}")

@@ -1,15 +1,20 @@
 """What the parts of a device need of the whole."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from heddle.config import Config
-from numpy.typing import DTypeLike
+from numpy.typing import ArrayLike, DTypeLike
 
 from ..isa.program import Program
 from .memory import GlobalMemory
 from .stats import Stats
+
+if TYPE_CHECKING:
+    from .results import MatrixResult
 
 __all__ = ["Host", "Pads"]
 
@@ -22,6 +27,8 @@ class Host(Protocol):
     cfg: Config
     memory: GlobalMemory
     runs: int           # programs that it has run
+
+    def matmul(self, a: ArrayLike, b: ArrayLike) -> MatrixResult: ...
 
     def free(self, address: int) -> None: ...
 

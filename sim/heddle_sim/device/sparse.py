@@ -17,18 +17,18 @@ from ..kernels.panel_kernel import PanelKernel
 from ..kernels.planner import plan
 from ..kernels.sampled_product import SampledOperands, SampledProductKernel, SampledProductProblem
 from ..kernels.sparse_product import SparseOperands, SparseProductKernel, SparseProductProblem
-from ..sparse.checks import LARGEST
 from ..sparse.compressed import Compressed
-from ..sparse.formats import product_operands, restore, sampled_operands
+from ..sparse.formats import is_sparse, operand_shape, product_operands, restore, sampled_operands
 from ..sparse.orders import ORDERS
+from .errors import OutOfMemory
 from .execution import execute
 from .host import Host
-from .memory import Placement
+from .memory import Placement, row_pitch
 
 if TYPE_CHECKING:
     from .stats import Stats
 
-__all__ = ["SPMM_ORDERS", "sddmm", "spmm"]
+__all__ = ["SPMM_ORDERS", "check_room", "sddmm", "spmm"]
 
 SPMM_ORDERS = ("auto", *ORDERS)
 
@@ -47,11 +47,12 @@ class _Schedule(NamedTuple):
 def spmm(device: Host, a: Any, b: Any, *, tile: int | None, order: str, dynamic: bool, resident: bool,
          sub_warps: bool, collect: bool) -> tuple[np.ndarray, Stats]:
     """``(c, stats)`` of ``Device.spmm``."""
-    schedule = _Schedule(None if tile is None else check_integer("tile", tile, BANK_BYTES, LARGEST),
+    schedule = _Schedule(None if tile is None else check_integer("tile", tile, 1),
                          check_choice("order", order, SPMM_ORDERS), check_flag("dynamic", dynamic), check_flag("resident", resident),
                          check_flag("sub_warps", sub_warps), check_flag("collect", collect))
     if schedule.collect and schedule.resident:
         raise UsageError("collect must be False with resident=True, which leaves the sums in shared memory")
+    check_room(device, a, b)
     left, right, turned = product_operands(a, b)
     shape = left.shape[0], right.shape[1]
     if 0 in shape:
@@ -67,6 +68,17 @@ def spmm(device: Host, a: Any, b: Any, *, tile: int | None, order: str, dynamic:
     return np.ascontiguousarray(result.T) if turned else result, reduce(add, runs)
 
 
+def check_room(device: Host, a: Any, b: Any) -> None:
+    """Raises ``OutOfMemory`` where the result and the operand that is an array do not fit global memory, before an operand is expanded."""
+    if not (is_sparse(a) or is_sparse(b)):
+        return
+    of_a, of_b, allocator = operand_shape("a", a), operand_shape("b", b), device.memory.allocator
+    rows, columns, array = (of_a[0], of_b[1], of_b) if is_sparse(a) else (of_b[1], of_a[0], of_a[::-1])
+    nbytes = rows * row_pitch(max(columns, 1), 4) + array[0] * row_pitch(max(array[1], 1), 1)
+    if nbytes > allocator.size - allocator.used:
+        raise OutOfMemory(f"memory_bytes must leave room for {nbytes} more bytes, not {allocator.size} with {allocator.used} in use")
+
+
 def _bytes_of(array: np.ndarray, signed_bytes: int) -> list[tuple[np.ndarray, int]]:
     """``array`` as sums of arrays that the engine takes, shifted left: itself, or low bytes and high bytes. ``signed_bytes``: bytes of the
     largest signed element that it takes."""
@@ -79,11 +91,13 @@ def _bytes_of(array: np.ndarray, signed_bytes: int) -> list[tuple[np.ndarray, in
 def _product(device: Host, a: Compressed, b: np.ndarray, schedule: _Schedule) -> tuple[np.ndarray, Stats]:
     problem = SparseProductProblem(a, b.shape[1], b.dtype.kind == "i", _order(device, schedule.order), schedule.dynamic,
                                    tile=schedule.tile, sub_warps=schedule.sub_warps, collect=schedule.collect)
-    memory, shape = device.memory, (a.shape[0], b.shape[1])
+    memory, columns, shape = device.memory, problem.places, (a.shape[0], problem.columns_in_memory)
+    arranged = np.zeros((max(b.shape[0], 1), shape[1]), b.dtype)
+    arranged[:b.shape[0], columns] = b
     with Placement(memory) as places:
-        of_b, c = places.place(b if b.size else np.zeros((1, 1), b.dtype)), places.reserve(shape, np.int32)
+        of_b, c = places.place(arranged), places.reserve(shape, np.int32)
         stats = _run(device, problem, places, of_b, c)
-        sums = memory.matrix(c, shape, np.int32).copy()
+        sums = memory.matrix(c, shape, np.int32)[:, columns]
         if schedule.resident:
             stats = _run(device, replace(problem, resident=True), places, of_b, c)
     return sums, stats

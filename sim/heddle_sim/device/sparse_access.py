@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from heddle.errors import UsageTypeError
-
 from ..sparse.doubly import DCSR
-from ..sparse.formats import compress, compress_transposed, is_sparse
+from ..sparse.formats import check_dense, check_layer, compress, compress_transposed, is_sparse
 from .host import Host
 from .results import MatrixResult, SampledResult, SparseGradients
-from .sparse import sddmm, spmm
+from .sparse import check_room, sddmm, spmm
 
 __all__ = ["SparseAccess"]
 
@@ -29,7 +27,9 @@ class SparseAccess(Host):
         b : (K, N), sparse, or integer array
             Right operand, of the same types. Where only b is sparse, the transposed product is computed; where both are, b as an array.
         tile : int, optional
-            Columns of the result that are made together, a multiple of 16, at most four times ``threads``, which is what it is without.
+            Columns of the result in a tile, 1 or more; the last tile may have fewer, and without it a row is one tile [S4.3]. Tiles are
+            made one after the other, those of more than four times ``threads`` columns in parts. The host lays them out at multiples of
+            16 columns.
         order : str
             In which blocks of rows are handed out: "natural", "sorted", "snake" or "grouped"; "auto": "sorted" with several cores.
         dynamic : bool
@@ -69,9 +69,9 @@ class SparseAccess(Host):
         pattern : bool
             The values of the mask count as 1 and may have any type.
         order : str
-            In which blocks of rows are dealt to the cores: as of ``spmm``.
+            In which blocks of rows are handed out: as of ``spmm``.
         dynamic : bool
-            Each next block goes to the core that is expected to be done first, dealt before the start; else the cores take turns.
+            A core that is done takes the next block from the tile scheduler: as of ``spmm``.
         collect : bool
             One core writes the sums of all: as of ``spmm``.
 
@@ -87,34 +87,53 @@ class SparseAccess(Host):
 
         Parameters
         ----------
-        w : (M, K), sparse
+        w : (M, K), sparse, or integer array
             Weights: as ``a`` of ``spmm``.
         x : (K, N), sparse, or integer array
             Inputs, a column for each sample.
+
+        Runs ``spmm``, or ``matmul`` where both are arrays.
         """
-        return self.spmm(_weights(w), x)
+        check_layer(w, x)
+        check_room(self, w, x)
+        for name, operand in (("w", w), ("x", x)):
+            if is_sparse(operand):
+                compress(name, operand)
+        return self._layer_product(w, x)
 
     def sparse_linear_backward(self, w: Any, x: Any, dy: Any) -> SparseGradients:
-        """Gradients of a layer: dx = wᵀ · dy, and dw = (dy · xᵀ) at the elements of w, exact modulo 2**32 [S4.9].
+        """Gradients of a layer: dx = wᵀ · dy, and dw = dy · xᵀ, of sparse weights at their elements, exact modulo 2**32 [S4.9].
 
         Parameters
         ----------
-        w : (M, K), sparse
-            Weights.
+        w : (M, K), sparse, or integer array
+            Weights. Of an array all elements are there, also those that are zero.
         x : (K, N), sparse, or integer array
             Inputs.
         dy : integer array (M, N)
             Gradient of the result: int8, uint8, int16 or uint16.
 
-        Returns ``SparseGradients``: ``dx`` int32 (K, N); ``dw`` int32 of the class and the pattern of w; ``stats`` of both products.
+        Returns ``SparseGradients``: ``dx`` int32 (K, N); ``dw`` int32 of the class and the pattern of w; ``stats`` of both products:
+        ``sddmm`` and ``spmm`` of sparse weights, else ``matmul`` for dx and ``spmm``, or ``matmul``, for dw.
         """
-        inputs = compress("x", x).dense() if is_sparse(x) else x
-        dw, of_weights = self.sddmm(dy, inputs, _weights(w), transpose=True, pattern=True)
-        dx, of_inputs = self.spmm(DCSR.of(compress_transposed("w", w)), dy)
+        gradient = check_dense("dy", dy)
+        check_layer(w, x, gradient)
+        check_room(self, w, x)
+        if is_sparse(w):
+            turned, inputs = DCSR.of(compress_transposed("w", w)), compress("x", x).dense() if is_sparse(x) else x
+            dw, of_weights = self.sddmm(gradient, inputs, w, transpose=True, pattern=True)
+            dx, of_inputs = self.spmm(turned, gradient)
+        else:
+            inputs = DCSR.of(compress_transposed("x", x)) if is_sparse(x) else check_dense("x", x).T
+            dw, of_weights = self._layer_product(gradient, inputs)
+            dx, of_inputs = self._layer_product(check_dense("w", w).T, gradient)
         return SparseGradients(dx, dw, of_inputs + of_weights)
 
-
-def _weights(w: Any) -> Any:
-    if not is_sparse(w):
-        raise UsageTypeError(f"w must be sparse (scipy.sparse, DCSR, DCSC), not {type(w).__name__}")
-    return w
+    def _layer_product(self, a: Any, b: Any) -> MatrixResult:
+        """Product of two checked operands of any kind: arrays whose elements ``mm`` does not take together go to the sparse engine."""
+        if is_sparse(a) or is_sparse(b):
+            return self.spmm(a, b)
+        left, right = check_dense("a", a), check_dense("b", b)
+        if left.dtype.itemsize == right.dtype.itemsize and (left.dtype.itemsize == 1 or self.cfg.mm16):
+            return self.matmul(left, right)
+        return self.spmm(DCSR.of(compress("a", left)), right)

@@ -3,10 +3,9 @@
 from typing import Any
 
 import numpy as np
-from heddle.errors import UsageError
 
 from ..sparse.compressed import Compressed
-from ..sparse.formats import check_dense, compress, compress_transposed, is_sparse, product_operands, restore, sampled_operands
+from ..sparse.formats import check_dense, check_layer, compress, compress_transposed, is_sparse, product_operands, restore, sampled_operands
 
 __all__ = ["sddmm", "sparse_linear_backward", "sparse_linear_forward", "spmm"]
 
@@ -88,10 +87,8 @@ def sparse_linear_forward(w: Any, x: Any) -> np.ndarray:
     int32 array (M, N)
         y modulo 2**32.
     """
-    weights, inputs = compress("w", w), _dense("x", x)
-    if inputs.shape[0] != weights.shape[1]:
-        raise UsageError(f"x must have {weights.shape[1]} rows, as w has columns, not {inputs.shape[0]}")
-    return _product(weights, inputs)
+    check_layer(w, x)
+    return _product(compress("w", w), _dense("x", x))
 
 
 def sparse_linear_backward(w: Any, x: Any, dy: np.ndarray) -> tuple[np.ndarray, Any]:
@@ -113,13 +110,10 @@ def sparse_linear_backward(w: Any, x: Any, dy: np.ndarray) -> tuple[np.ndarray, 
     dw : (M, K)
         Gradient of the weights modulo 2**32, int32: of the class and the pattern of w.
     """
-    gradient, inputs = check_dense("dy", dy), _dense("x", x)
-    weights = compress_transposed("w", w)               # (K, M)
-    if inputs.shape[0] != weights.shape[0]:
-        raise UsageError(f"x must have {weights.shape[0]} rows, as w has columns, not {inputs.shape[0]}")
-    if gradient.shape != (weights.shape[1], inputs.shape[1]):
-        raise UsageError(f"dy must have shape {(weights.shape[1], inputs.shape[1])}, that of the result, not {gradient.shape}")
-    dx = _product(weights, gradient)
+    gradient = check_dense("dy", dy)
+    check_layer(w, x, gradient)
+    inputs = _dense("x", x)
+    dx = _product(compress_transposed("w", w), gradient)
     if is_sparse(w):
         return dx, sddmm(gradient, inputs, w, transpose=True, pattern=True)
     return dx, (gradient.astype(np.int64) @ inputs.T.astype(np.int64)).astype(np.int32)

@@ -59,7 +59,7 @@ class SampledProductProblem(Problem):
     """Sums of A (M x K) x B (K x N) at the elements of ``mask`` (M x N, ``Compressed``), times its values. A and B are int8 or uint8.
 
     ``inner``: K, at least 1. ``by_columns``: A lies as an array of K x M. ``pattern``: the values count as 1. ``order`` and ``dynamic``:
-    how blocks of rows are dealt to cores (``hand_out``). ``collect``: core 0 writes the sums of all cores.
+    how blocks of rows are handed out to cores. ``collect``: core 0 writes the sums of all cores.
     """
 
     mask: Compressed

@@ -68,9 +68,10 @@ class SparseProductProblem(Problem):
 
     ``order``: in which blocks of rows are handed out to the cores. ``dynamic``: cores take them from the tile scheduler; else, and with
     ``resident``, they are dealt before the start (``hand_out``). ``resident``: B is in the factor registers before the
-    run that counts. Sums stay in shared memory, each block in the place of the fourth one before it. ``tile``: columns of a panel, a
-    multiple of 16; all that the lanes hold without it. ``sub_warps``: panels of few columns may be on sub-warps. ``collect``: core 0 writes
-    the result of all cores.
+    run that counts. Sums stay in shared memory, each block in the place of the fourth one before it. ``tile``: columns of a tile, whose
+    last one may have fewer; all of B without it. A tile takes a panel, or several where the lanes do not hold it; it begins in memory at a
+    multiple of 16 columns (``places``). ``sub_warps``: panels of few columns may be on sub-warps. ``collect``: core 0 writes the result of
+    all cores.
     """
 
     a: Compressed
@@ -88,6 +89,22 @@ class SparseProductProblem(Problem):
         return "spmm"
 
     @property
+    def tile_columns(self) -> int:
+        """Columns of every tile but the last one."""
+        return min(self.tile or self.columns, self.columns)
+
+    @property
+    def places(self) -> np.ndarray:
+        """Column in memory of each column of B, and of C."""
+        tiles, within = np.divmod(np.arange(self.columns), self.tile_columns)
+        return tiles * round_up(self.tile_columns, BANK_BYTES) + within
+
+    @property
+    def columns_in_memory(self) -> int:
+        """Columns of B in memory, with those between tiles."""
+        return int(self.places[-1]) + 1
+
+    @property
     def keeps_panels(self) -> bool:
         """The loads of panels have programs of their own, and sums stay in shared memory."""
         return self.resident
@@ -95,8 +112,8 @@ class SparseProductProblem(Problem):
 
 @dataclass(frozen=True)
 class Panel(PanelPart):
-    """Columns ``first_column`` to ``first_column + columns`` - 1 of B with the rows of ``runs``. ``adds``: the sums are added to those of
-    the panels before. ``strips``: log2 of the sub-warps.
+    """Columns ``first_column`` to ``first_column + columns`` - 1 of B in memory with the rows of ``runs``. ``adds``: the sums are added to
+    those of the panels before. ``strips``: log2 of the sub-warps.
     """
 
     first_column: int = 0
@@ -116,10 +133,8 @@ class SparseProductKernel(PanelKernel):
     def __init__(self, cfg: Config, problem: SparseProductProblem) -> None:
         super().__init__(cfg, problem)
         self._groups: dict[tuple[Panel, int, int], Compressed] = {}        # of ``_packed``
-        if problem.tile is not None and (problem.tile % BANK_BYTES or not 0 < problem.tile <= cfg.sparse_columns):
-            raise UsageError(f"tile must be a multiple of {BANK_BYTES} from {BANK_BYTES} to {cfg.sparse_columns}, not {problem.tile}")
         self.row_bytes = _RESULT_BYTES * cfg.sparse_columns         # of sums
-        self.b_pitch, self.c_pitch = (round_up(problem.columns * nbytes, BANK_BYTES) for nbytes in (1, _RESULT_BYTES))
+        self.b_pitch, self.c_pitch = (round_up(problem.columns_in_memory * nbytes, BANK_BYTES) for nbytes in (1, _RESULT_BYTES))
         if len(problem.a.columns_met) > cfg.sparse_rows and not cfg.reductions:
             raise UsageError(f"a must have non-zeros in at most {cfg.sparse_rows} columns in configuration {cfg.name} "
                              f"({lacking(cfg, 'reductions')}), not {len(problem.a.columns_met)}")
@@ -148,14 +163,22 @@ class SparseProductKernel(PanelKernel):
     def panels(self) -> list[Panel]:
         """``Panel``s, those of the same columns one after the other. Without a non-zero the first one of each remains."""
         problem, cfg, panels = self.problem, self.cfg, []
-        width, met = problem.tile or cfg.sparse_columns, problem.a.columns_met
+        met = problem.a.columns_met
         cuts = [met_runs(met[start:start + cfg.sparse_rows], cfg.sparse_rows) for start in range(0, max(len(met), 1), cfg.sparse_rows)]
         parts = [(runs, renumbered(problem.a, runs)) for runs in cuts]
-        for first_column in range(0, problem.columns, width):
-            columns = min(width, problem.columns - first_column)
+        for first, columns in self._cut_columns():
             for number, (runs, part) in enumerate(parts):
-                panels.append(Panel(runs, part, first_column, columns, number > 0, self._strips(part, columns)))
+                panels.append(Panel(runs, part, first, columns, number > 0, self._strips(part, columns)))
         return panels
+
+    def _cut_columns(self) -> list[tuple[int, int]]:
+        """First column in memory and number of columns of each panel: tiles, cut where the lanes do not hold them."""
+        columns, tile, most, places = self.problem.columns, self.problem.tile_columns, self.cfg.sparse_columns, self.problem.places
+        cuts = []
+        for start in range(0, columns, tile):
+            end = min(start + tile, columns)
+            cuts += [(int(places[first]), min(most, end - first)) for first in range(start, end, most)]
+        return cuts
 
     def _strips(self, a: Compressed, columns: int) -> int:
         """log2 of the sub-warps that take the fewest cycles: the more, the more elements fill short rows."""

@@ -59,7 +59,7 @@ class _DoublyCompressed:
 
     def __post_init__(self) -> None:
         """Checks the arrays; lists that were given become arrays."""
-        self._all_lines("", None)
+        self._checked("", None)
         for name in ("indptr", Naming(by_columns=self.by_columns).lines, "indices"):
             if isinstance(getattr(self, name), (list, tuple)):
                 object.__setattr__(self, name, index_array(name, getattr(self, name)))
@@ -74,11 +74,14 @@ class _DoublyCompressed:
     def dtype(self) -> np.dtype:
         return self.data.dtype
 
+    def _checked(self, name: str, types: tuple[type, ...] | None) -> tuple[np.ndarray, Compressed]:
+        """``_checked`` of its arrays."""
+        naming = Naming(name, self.by_columns)
+        return _checked(naming, self.indptr, getattr(self, naming.lines), self.indices, self.data, self.shape, types)
+
     def _all_lines(self, name: str, types: tuple[type, ...] | None) -> Compressed:
         """All rows (or columns), those without elements too, sorted and checked."""
-        naming = Naming(name, self.by_columns)
-        listed, short = _checked(naming, self.indptr, getattr(self, naming.lines), self.indices, self.data, self.shape, types)
-        return _spread(listed, short, self.shape[self.by_columns])
+        return _spread(*self._checked(name, types), self.shape[self.by_columns])
 
 
 @dataclass(frozen=True, eq=False)

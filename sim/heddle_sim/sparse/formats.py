@@ -13,7 +13,8 @@ from .checks import Naming, check_shape
 from .compressed import Compressed
 from .doubly import DCSC, DCSR
 
-__all__ = ["check_dense", "compress", "compress_transposed", "is_sparse", "product_operands", "restore", "sampled_operands"]
+__all__ = ["check_dense", "check_layer", "compress", "compress_transposed", "is_sparse", "operand_shape", "product_operands", "restore",
+           "sampled_operands"]
 
 _READ = ("csr", "csc", "coo")
 _KNOWN = (*_READ, "bsr", "dia", "dok", "lil")
@@ -37,6 +38,14 @@ def check_dense(name: str, value: object) -> np.ndarray:
     if array.ndim != 2:
         raise UsageError(f"{name} must have 2 dimensions, not {array.ndim}")
     return array
+
+
+def operand_shape(name: str, value: Any) -> tuple[int, int]:
+    """Rows and columns of an operand whose elements are not looked at: doubly compressed ones may have far more rows than elements."""
+    if is_sparse(value):
+        return check_shape(Naming(name).array("shape"), value.shape)
+    rows, columns = check_dense(name, value).shape
+    return rows, columns
 
 
 def compress(name: str, value: object, pattern: bool = False) -> Compressed:
@@ -116,6 +125,17 @@ def product_operands(a: Any, b: Any) -> tuple[Compressed, np.ndarray, bool]:
     if columns != rows:
         raise UsageError(f"b must have {columns} rows, as a has columns, not {rows}")
     return left, right, turned
+
+
+def check_layer(w: Any, x: Any, dy: Any = None) -> None:
+    """Raises where the operands of a layer do not fit together: weights (M, K), inputs (K, N), and an array, the gradient of the result
+    (M, N), if there is one. Elements of sparse operands are not looked at.
+    """
+    of_w, of_x = operand_shape("w", w), operand_shape("x", x)
+    if of_x[0] != of_w[1]:
+        raise UsageError(f"x must have {of_w[1]} rows, as w has columns, not {of_x[0]}")
+    if dy is not None and check_dense("dy", dy).shape != (of_w[0], of_x[1]):
+        raise UsageError(f"dy must have shape {(of_w[0], of_x[1])}, that of the result, not {np.shape(dy)}")
 
 
 def sampled_operands(a: Any, b: Any, mask: Any, transpose: bool, pattern: bool) -> tuple[np.ndarray, np.ndarray, Compressed]:

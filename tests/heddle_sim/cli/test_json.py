@@ -35,6 +35,7 @@ CALLS = {
     "bench spmm": (f"--quick --suite generated --n 16 {GOLDEN}", "tiny"),
     "bench sddmm": (f"--quick --suite generated --k 40 {GOLDEN}", "tiny"),
     "bench balance": ("--config tiny", "tiny"),
+    "bench loads": ("--vector 8 --sub-warps 2", "model"),
     "bench rnn": ("--hidden 4 --threads 1 --config small --simulator golden", "small+rnn"),
     "bench rnn-plan": ("--multipliers 1024 --hidden 64", "model"),
     "bench transpose": (f"--m 2 --n 3 --k 4 {GOLDEN}", "tiny"),

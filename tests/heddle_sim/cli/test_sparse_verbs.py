@@ -1,7 +1,12 @@
 """Verbs about sparse products: sampled products, how rows are dealt to cores, and the drawing of it."""
 
 import pytest
+from heddle import load_config
 from heddle_sim.cli import main
+from heddle_sim.kernels.planner import plan
+from heddle_sim.kernels.scheduled_product import ScheduledProductKernel
+from heddle_sim.kernels.sparse_product import SparseProductProblem
+from heddle_sim.sparse.generated import generated_suite, power_law_matrix
 from heddle_verif.command_line import answer
 
 SAMPLED = "bench sddmm --quick --suite generated --k 70 --pattern --plain --config tiny --simulator golden --memory-mib 1"
@@ -11,6 +16,37 @@ def test_sampled_products_are_checked(capsys):
     found = answer(capsys, *SAMPLED.split())
     assert all(row["checked"] and row["pattern"] and not row["transpose"] and row["k"] == 70 for row in found["rows"])
     assert all(0 < row["bound"] <= 1 for row in found["rows"])
+
+
+@pytest.mark.parametrize("side", ["left", "right", "both"])
+def test_sides(side, capsys):
+    """Each side has a bound; of two sparse operands those multiply-accumulates are useful in which both have an element."""
+    command = "bench spmm --quick --suite generated --n 20 --config tiny --simulator golden --memory-mib 1 --side"
+    for (name, matrix), row in zip(generated_suite().items(), answer(capsys, *command.split(), side)["rows"]):
+        assert row["matrix"] == name and row["checked"] and row["side"] == side and 0 < row["bound"] <= 1
+        assert row["macs"] == matrix.elements * 20 and row["row_overhead"] is None
+        assert (row["m"], row["k"], row["n"]) == ((20, *matrix.shape) if side == "right" else (*matrix.shape, 20))
+        assert row["useful_macs"] < row["macs"] if side == "both" else row["useful_macs"] == row["macs"]
+
+
+def test_row_overhead(capsys):
+    """Cycles beside steps and sums of a resident product of one panel; those of steps of one non-zero are no overhead."""
+    command = "bench spmm --quick --suite generated --n 32 --config tiny --memory-mib 1 --resident"
+    rows = answer(capsys, *command.split())["rows"]
+    assert [row["row_overhead"] is None for row in rows] == [row["k"] > 64 for row in rows]
+    for row in rows:
+        if row["k"] <= 64:
+            assert row["cycles"] - row["steps"] >= row["row_overhead"] * row["m"] > 0
+
+
+def test_loads(capsys):
+    """Alignment and sharing each save loads; the last row has those of all."""
+    *rows, of_all = answer(capsys, "bench", "loads")["rows"]
+    assert len(rows) > 12 and of_all["matrix"] == f"all {len(rows)}"
+    for row in [*rows, of_all]:
+        assert row["both"] <= row["aligned"] <= row["plain"] and row["both"] <= row["packed"]
+        assert row["gain"] == row["plain"] / row["both"] >= 1
+    assert of_all["plain"] == sum(row["plain"] for row in rows)
 
 
 def test_balance(capsys):
@@ -37,6 +73,16 @@ def test_drawing(options, capsys, tmp_path):
     assert [line.split()[1] for line in capsys.readouterr().out.splitlines() if line.startswith("core")] == ["0", "1", "2", "3"]
     picture = (tmp_path / "picture.svg").read_text()
     assert picture.count("<title>") == len(rows) and "core 3" in picture
+
+
+@pytest.mark.parametrize("options, dynamic", [("", True), ("--static", False)])
+def test_drawn_blocks_are_those_of_the_kernel(options, dynamic, capsys):
+    """Of tiles that the cores take too."""
+    rows = answer(capsys, "show", "sparse", *options.split())["rows"]
+    problem = SparseProductProblem(power_law_matrix(512, 512, 0.9, 0), 128, order="sorted", dynamic=dynamic)
+    kernel = plan(load_config("quad"), problem)
+    assert isinstance(kernel, ScheduledProductKernel) is dynamic
+    assert sorted((row["first_row"], row["rows"]) for row in rows) == sorted(kernel.expected(kernel.panels[0])[0])
 
 
 @pytest.mark.parametrize("command, says", [

@@ -166,17 +166,6 @@ def test_counters(device, seed):
     assert stats.counters["sparse_loads"] >= met * words * cfg.numbers_per_word * cfg.thread_groups
 
 
-def test_layers(device, seed):
-    """Forward and backward pass of a layer with sparse weights."""
-    rng = np.random.default_rng(seed)
-    dense = operand(rng, (20, 30)) * (rng.random((20, 30)) < 0.3)
-    w, x, dy = sp.csr_array(dense), operand(rng, (30, 9)), operand(rng, (20, 9))
-    np.testing.assert_array_equal(device.sparse_linear_forward(w, x)[0], product(dense, x))
-    dx, dw, _ = device.sparse_linear_backward(w, x, dy)
-    np.testing.assert_array_equal(dx, product(dense.T, dy))
-    check(dw, product(dy, x.T), w)
-
-
 A, M = np.ones((3, 4), np.int8), sp.csr_array(np.eye(3, 5, dtype=np.int8))
 B = np.ones((4, 5), np.int8)
 
@@ -191,7 +180,6 @@ B = np.ones((4, 5), np.int8)
     (lambda device: device.sddmm(A, B, M, pattern=1), TypeError, "pattern must be True or False, not 1"),
     (lambda device: device.sddmm(A, B, M, order="random"), ValueError,
      "order must be one of auto, natural, sorted, snake, grouped, not 'random'"),
-    (lambda device: device.sparse_linear_forward(A, B), TypeError, "w must be sparse (scipy.sparse, DCSR, DCSC), not ndarray"),
 ])
 def test_refusals(call, error, says, golden):
     with pytest.raises(error) as found:

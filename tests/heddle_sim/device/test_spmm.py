@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from heddle import load_config
-from heddle_sim.device import Device
+from heddle_sim.device import Device, OutOfMemory
 from heddle_sim.kernels.sparse_product import SparseProductKernel, SparseProductProblem
 from heddle_sim.sparse import DCSC, DCSR, compress
 from heddle_verif.stimulus.sparse_matrices import operand, random_topologies, random_values
@@ -93,11 +93,31 @@ def test_programs_longer_than_the_instruction_memory(shape, density, golden, see
             np.testing.assert_array_equal(device.spmm(sp.csr_array(a), b, resident=resident)[0], product(a, b))
 
 
-@pytest.mark.parametrize("tile", [16, 32])
-def test_tiles(tile, device, seed):
+@pytest.mark.parametrize("tile", [7, 16, 24, 32, 33, 200])
+@pytest.mark.parametrize("resident", [False, True])
+def test_tiles(tile, resident, device, seed):
+    """Columns of any number, the last tile shorter; more than the lanes hold, and more than there are."""
     rng = np.random.default_rng(seed)
-    a, b = operand(rng, (20, 50)) * (rng.random((20, 50)) < 0.2), operand(rng, (50, 40))
-    np.testing.assert_array_equal(device.spmm(sp.csr_array(a), b, tile=tile)[0], product(a, b))
+    a, b = operand(rng, (20, 100)) * (rng.random((20, 100)) < 0.2), operand(rng, (100, 75))
+    c, stats = device.spmm(sp.csr_array(a), b, tile=tile, resident=resident)
+    np.testing.assert_array_equal(c, product(a, b))
+    assert stats.macs == np.count_nonzero(a) * 75
+
+
+@pytest.mark.parametrize("m, k, n", [(1, 1, 1), (9, 30, 5), (40, 300, 3)])
+def test_tiles_of_one_column(m, k, n, device, golden, seed):
+    rng = np.random.default_rng(seed)
+    a, b = operand(rng, (m, k)) * (rng.random((m, k)) < 0.3), operand(rng, (k, n))
+    for each in (device, golden):
+        np.testing.assert_array_equal(each.spmm(sp.csr_array(a), b, tile=1)[0], product(a, b))
+
+
+def test_tiles_are_cut_where_the_lanes_end(golden):
+    """Tiles of 200 of 450 columns on 128: each begins in memory at a multiple of 16."""
+    problem = SparseProductProblem(compress("a", np.eye(3, dtype=np.int8)), 450, tile=200)
+    panels = SparseProductKernel(golden.cfg, problem).panels
+    assert [(panel.first_column, panel.columns) for panel in panels] == [(0, 128), (128, 72), (208, 128), (336, 72), (416, 50)]
+    assert problem.columns_in_memory == 466 and problem.places[[199, 200, 449]].tolist() == [199, 208, 465]
 
 
 @pytest.mark.parametrize("n, rows", [(1, 67), (16, 1), (32, 260), (33, 67), (64, 9), (65, 67), (150, 67)])
@@ -145,7 +165,8 @@ A, B = sp.csr_array(np.eye(4, dtype=np.int8)), np.ones((4, 3), np.int8)
     ((A, B[:, :0]), {}, ValueError, "the product must have at least one row and one column, not shape (4, 0)"),
     ((A, B.astype(np.float32)), {}, TypeError, "b must have dtype int8, uint8, int16 or uint16, not float32"),
     ((A, B), {"order": "random"}, ValueError, "order must be one of auto, natural, sorted, snake, grouped, not 'random'"),
-    ((A, B), {"tile": 24}, ValueError, "tile must be a multiple of 16 from 16 to 128, not 24"),
+    ((A, B), {"tile": 0}, ValueError, "tile must be at least 1, not 0"),
+    ((A, B), {"tile": 1.5}, TypeError, "tile must be an integer, not 1.5"),
     ((A, B), {"resident": 1}, TypeError, "resident must be True or False, not 1"),
     ((A, B), {"sub_warps": None}, TypeError, "sub_warps must be True or False, not None"),
 ])
@@ -170,6 +191,20 @@ def test_damaged_operands(broken, golden):
     with pytest.raises(ValueError, match="a"):
         golden.spmm(matrix, B)
     np.testing.assert_array_equal(golden.spmm(A, B)[0], B)
+
+
+def many_rows(columns):
+    return DCSR([0, 1], [5], [0], np.ones(1, np.int8), (1 << 30, columns))
+
+
+@pytest.mark.parametrize("call", [
+    lambda device: device.spmm(many_rows(4), B), lambda device: device.spmm(B.T, DCSC([0, 1], [5], [0], [1], (4, 1 << 30))),
+    lambda device: device.spmm(sp.csr_array((3, 1 << 30), dtype=np.int8), many_rows(2)),
+    lambda device: device.sparse_linear_forward(many_rows(4), B)])
+def test_results_without_room(call, golden):
+    """Refused before the rows of a doubly compressed matrix are spread."""
+    with pytest.raises(OutOfMemory, match=r"^memory_bytes must leave room for \d{11} more bytes, not 2097152 with 0 in use$"):
+        call(golden)
 
 
 def test_a_configuration_without_it():

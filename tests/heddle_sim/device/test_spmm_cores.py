@@ -127,6 +127,14 @@ def test_shapes(device, m, k, n, seed):
     np.testing.assert_array_equal(device.spmm(sp.csr_array(a), b)[0], product(a, b))
 
 
+@pytest.mark.parametrize("tile", [7, 33])
+@pytest.mark.parametrize("options", [{}, {"dynamic": False}, {"collect": True}])
+def test_tiles_of_columns(device, tile, options, seed):
+    rng = np.random.default_rng(seed)
+    a, b = uneven(rng, 40, 90), operand(rng, (90, 40))
+    np.testing.assert_array_equal(device.spmm(sp.csr_array(a), b, tile=tile, **options)[0], product(a, b))
+
+
 def test_no_elements(device):
     b = np.ones((9, 20), np.int8)
     assert not device.spmm(sp.csr_array(np.zeros((30, 9), np.int8)), b)[0].any()

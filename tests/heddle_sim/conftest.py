@@ -1,4 +1,4 @@
-"""Suites of matrices for the tests of this folder."""
+"""Suites of sparse matrices, and what a test says that it ran on."""
 
 import pytest
 from heddle_sim.sparse.generated import generated_suite
