@@ -205,8 +205,10 @@ def _maximum_pool(graph: Graph, node: Node) -> DeviceOperation:
 
 
 def _addends(graph: Graph, node: Node, shape: tuple[int, ...]) -> tuple[list[Integers], list[int], np.ndarray | None]:
-    """Both addends of a sum of ``shape``, which of them are computed, and the elements of a constant one that has a shape of its own.
-    The computed one comes first then."""
+    """Both addends of a sum of ``shape``, which of them are computed, and the elements of a constant one.
+
+    A constant one has elements of its own where its shape is another one; the computed one comes first then.
+    """
     tensors = [graph.operand(node, index, name) for index, name in enumerate("ab")]
     numbers = [as_bytes(replace(tensor, shape=tensor.shape or (1,)), name) for tensor, name in zip(tensors, "ab")]      # also scalars
     if tensors[0].shape == tensors[1].shape == shape:
