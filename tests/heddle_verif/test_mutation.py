@@ -132,9 +132,8 @@ def test_key_of_a_unit(monkeypatch):
     before = unit_key("adder_tree", 3, 1)
     assert before == unit_key("adder_tree", 3, 1) != unit_key("adder_tree", 4, 1)
     names = dict(source_texts(["heddle_verif.bench.shared_lsu"]))
-    assert not {"numpy", "heddle.thread.shared_lsu"} & names.keys()      # the unit itself is Verilog in the key
-    assert {
-        "heddle_verif.bench.shared_lsu", "heddle_verif.bench.thread_workload", "heddle.config", "heddle.parameters.derived"} <= names.keys()
+    assert not {"numpy", "heddle.thread.shared_lsu", "heddle.config", "heddle.isa.encoding"} & names.keys()      # Verilog in the key
+    assert {"heddle_verif.bench.shared_lsu", "heddle_verif.bench.thread_workload", "heddle_verif.fixture"} <= names.keys()
     read = sources._text
     changed = "heddle_verif.bench.adder_tree"
     monkeypatch.setattr(sources, "_text", lambda name: read(name) + "# changed" if name == changed else read(name))

@@ -29,6 +29,7 @@ def test_sides(side, capsys):
         assert row["useful_macs"] < row["macs"] if side == "both" else row["useful_macs"] == row["macs"]
 
 
+@pytest.mark.nightly
 def test_row_overhead(capsys):
     """Cycles beside steps and sums of a resident product of one panel; those of steps of one non-zero are no overhead."""
     command = "bench spmm --quick --suite generated --n 32 --config tiny --memory-mib 1 --resident"

@@ -318,7 +318,6 @@ def test_auto_takes_im2col_where_offsets_cannot(channels, count, pads, size):
     ("small", {}, 8, {}, "configuration small must have compiled_offsets for method \"compiled\" (compiled_offsets is 0; above 0 in "),
     ("tiny", {"fetch_words": 1}, 3, {}, "channels of a group must be a multiple of 4 with layout NCHW on tiny (fetch_words and threads"),
     ("tiny", {"factor_words": 32}, 33, {}, "factor_words must be at least 36 for 297 elements of a filter with layout NCHW, not 32"),
-    ("base", {}, 4, {"pads": 8, "filters": 9}, "padding must leave at most 12 filter positions that some pixel lacks, not 18"),
 ])
 def test_what_cannot_run_is_refused_by_name(config, changes, channels, options, says):
     options = dict(options)

@@ -8,7 +8,8 @@ from pathlib import Path
 __all__ = ["source_texts"]
 
 PACKAGES = ("heddle", "heddle_sim", "heddle_verif")
-# Packages of units, and definitions that units and benches share: what a unit has of them is in its Verilog.
+# Packages of units, and definitions that units and benches share: what a unit has of them is in its Verilog. ``heddle`` itself only has
+# names of them.
 HARDWARE = ("control", "core", "datapath", "front_end", "l2", "lib", "matrix", "memory", "rnn", "sparse", "thread", "tmau", "top", "units",
             "config", "constants", "interfaces", "isa", "parameters")
 
@@ -29,7 +30,7 @@ def source_texts(modules):
 
 def _of_hardware(name):
     package, *rest = name.split(".")
-    return package == "heddle" and rest[:1] and rest[0] in HARDWARE
+    return package == "heddle" and (not rest or rest[0] in HARDWARE)
 
 
 @cache
