@@ -3,10 +3,12 @@
 import re
 from dataclasses import dataclass
 from math import prod
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from heddle.errors import UsageError
+
+from .geometry import Geometry
 
 __all__ = ["LAYOUTS", "ImageLayout", "ImageStrides"]
 
@@ -110,9 +112,12 @@ class ImageLayout:
             return np.ascontiguousarray(np.moveaxis(padded.reshape(*padded.shape[:-1], -1, self.vector), -2, 1))
         return np.ascontiguousarray(np.moveaxis(array, -1, 1))
 
-    def padded(self, array: np.ndarray, before: tuple[int, ...], size: tuple[int, ...], fill: int) -> np.ndarray:
-        """An array of this layout whose images have ``size``. Along each spatial axis ``before`` elements of ``fill`` are in front, and as
-        many behind as are missing."""
+    def padded(self, array: Any, geometry: Geometry, inner: Geometry, fill: int) -> Any:
+        """Images of ``geometry`` as those of ``inner`` (``Geometry.padded``), with ``fill`` where only this one has elements; the array
+        itself where they are the same."""
+        if inner.size == geometry.size:
+            return array
+        array, before, size = np.asarray(array), geometry.added_before(inner), inner.size
         first = 1 if self.channels_last else 2
         around = [(0, 0)] * array.ndim
         for axis, (begin, count) in enumerate(zip(before, size), first):

@@ -42,9 +42,7 @@ def compiled_convolution(device: Host, x: np.ndarray | DeviceArray, w: np.ndarra
     """
     parts, runs = [], []
     inner = within_masks(geometry)
-    if inner.size != geometry.size:
-        x = layout.padded(np.asarray(x), geometry.added_before(inner), inner.size, zero_point)
-        geometry = inner
+    x, geometry = layout.padded(x, geometry, inner, zero_point), inner
     wide_range = w.dtype.itemsize > 1
     elements = Elements(1, x.dtype.kind == "i", True if wide_range else w.dtype.kind == "i")
     problem = CompiledConvolutionProblem(geometry, layout, 0, elements, zero_point, bias is not None, requantise=requantise,

@@ -76,9 +76,9 @@ def _check_representation(given: object, x: np.ndarray, geometry: Geometry, layo
     if isinstance(given, (str, Path)):
         try:
             given = Representation.load(given)
+        except UsageError:
+            raise
         except (OSError, ValueError) as error:
-            if isinstance(error, UsageError):
-                raise
             raise UsageError(f"representation must be a file that can be read: {error}") from None
     if not isinstance(given, Representation):
         raise UsageTypeError(f"representation must be a Representation or the path of one, not {type(given).__name__}")
@@ -159,10 +159,11 @@ def convolve(device: Host, x: ArrayLike | DeviceArray, w: ArrayLike, *, strides:
     if there is not None:
         x = np.asarray(there).astype(x.dtype)
     inner = geometry.padded(range(geometry.spatial)) if zero_point else within_masks(geometry) if method == "gather" else geometry
-    if inner.size != geometry.size:
-        x = image_layout.padded(x, geometry.added_before(inner), inner.size, zero_point)
-    y, stats = (gathered_convolution if method == "gather" else _im2col)(device, x, w, inner, image_layout)
-    return image_layout.from_channels_last(_shifted(image_layout.to_channels_last(y, geometry.outputs), w, zero_point, bias)), stats
+    image = image_layout.padded(x, geometry, inner, zero_point)
+    y, stats = (gathered_convolution if method == "gather" else _im2col)(device, image, w, inner, image_layout)
+    if bias is not None or zero_point:
+        y = image_layout.from_channels_last(_shifted(image_layout.to_channels_last(y, geometry.outputs), w, zero_point, bias))
+    return y, stats
 
 
 def _im2col(device: Host, x: np.ndarray, w: np.ndarray, geometry: Geometry, layout: ImageLayout) -> tuple[np.ndarray, Stats]:
@@ -176,8 +177,6 @@ def _im2col(device: Host, x: np.ndarray, w: np.ndarray, geometry: Geometry, layo
 
 def _shifted(y: np.ndarray, w: np.ndarray, zero_point: int, bias: np.ndarray | None) -> np.ndarray:
     """Sums of x (…, outputs), int32, as those of x minus ``zero_point``, with the bias, modulo 2**32."""
-    if bias is None and not zero_point:
-        return y
     excess = zero_point * w.astype(np.int64).reshape(len(w), -1).sum(axis=1)
     return (y + ((0 if bias is None else bias.astype(np.int64)) - excess)).astype(np.int32)
 

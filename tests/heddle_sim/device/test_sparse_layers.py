@@ -11,18 +11,6 @@ from heddle_verif.stimulus.sparse_matrices import operand
 MEMORY = 1 << 20
 
 
-@pytest.fixture(scope="module")
-def device():
-    with Device("tiny", memory_bytes=MEMORY) as device:
-        yield device
-
-
-@pytest.fixture(scope="module")
-def golden():
-    with Device("base", "golden", memory_bytes=MEMORY) as device:
-        yield device
-
-
 def check(device, rng, types, form_w, form_x):
     w, x = (operand(rng, shape, dtype) * (rng.random(shape) < 0.3).astype(dtype) for shape, dtype in zip(((20, 30), (30, 9)), types))
     weights, inputs, dy = form_w(w), form_x(x), operand(rng, (20, 9), types[2])

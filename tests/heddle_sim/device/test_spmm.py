@@ -13,18 +13,6 @@ MEMORY = 1 << 21
 TYPES = (np.int8, np.uint8, np.int16, np.uint16)
 
 
-@pytest.fixture(scope="module")
-def device():
-    with Device("tiny", memory_bytes=MEMORY) as device:
-        yield device
-
-
-@pytest.fixture(scope="module")
-def golden():
-    with Device("base", "golden", memory_bytes=MEMORY) as device:
-        yield device
-
-
 def product(a, b):
     return (a.astype(np.int64) @ b.astype(np.int64)).astype(np.int32)
 
