@@ -8,12 +8,14 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
 from heddle import load_config
 from heddle.control.axi_lite import AxiLite
+from heddle.control.control_registers import ControlRegisters
 from heddle.core import Core
 from heddle.l2.unit import L2
 from heddle.memory.axi_master import AxiMaster
+from heddle.top import Top
 
 MOST = 12
-PINS = (AxiLite, AxiMaster)     # pins with the names of AXI
+PINS = (AxiLite, AxiMaster, Top)     # pins with the names of AXI
 
 
 def loose_members(component):
@@ -37,7 +39,9 @@ def components_of(monkeypatch, top):
     return found
 
 
-@pytest.mark.parametrize("name, part", [("tiny", Core), ("tiny", L2), ("small", Core), ("tiny", AxiMaster)])
+@pytest.mark.parametrize("name, part", [
+    ("tiny", Core), ("tiny", L2), ("small", Core), ("tiny", AxiMaster), ("tiny", ControlRegisters), ("tiny", Top),
+    pytest.param("base", Core, marks=pytest.mark.nightly)])
 def test_a_dozen_loose_members_at_most(monkeypatch, name, part):
     found = components_of(monkeypatch, lambda: part(load_config(name)))
     assert len(found) > 50 or part is not Core

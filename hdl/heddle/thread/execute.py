@@ -257,7 +257,8 @@ class Execute(Component):
             self.events.multiply_stalls.eq(bus.event_stalls),
         ]
         connect(m, self._hazards.o, bus.operation, lanes.late_operation)
-        connect(m, lanes.multiplier_operands, bus.operands)
+        for lane, operands in zip(lanes.multiplier_operands, bus.operands, strict=True):
+            connect(m, lane, operands)
         connect(m, bus.use, lanes.late)
 
     def _bounds(self, late):

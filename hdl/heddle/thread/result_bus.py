@@ -11,8 +11,9 @@ from ..lib.delay import Stages
 from ..lib.multiplier import MULTIPLIER_LATENCY, Multiplier
 from ..lib.onehot import select_one_hot
 from ..parameters.thread import ThreadParameters
+from .simd_lane import MultiplierOperandPort
 
-__all__ = ["LateOperationPort", "LateResultPort", "LateStatusPort", "LateUsePort", "MultiplierOperandPort", "ResultBus", "bus_step_layout"]
+__all__ = ["LateOperationPort", "LateResultPort", "LateStatusPort", "LateUsePort", "ResultBus", "bus_step_layout"]
 
 
 def bus_step_layout(cfg):
@@ -41,20 +42,6 @@ def LateOperationPort(cfg):
     """
     return Signature({"function": Out(AluFunction), "unsigned": Out(1), "amount": Out(5), "scale": Out(1)} | (
         {"bounds": Out(output_bounds_layout), "transpose": Out(1)} if cfg.output_stage else {}))
-
-
-def MultiplierOperandPort(cfg):
-    """Operands of the SIMD lanes for the shared multipliers, seen from the lanes.
-
-    *Ports*:
-    a, b : Out(32).array(slots)
-        Operands of each lane.
-    amount : Out(5).array(slots)
-        With ``output_stage``: shift amount of each lane with ``own_shifts``.
-    """
-    slots = min(cfg.thread_slots, cfg.threads)
-    return Signature({"a": Out(32).array(slots), "b": Out(32).array(slots)}
-                     | ({"amount": Out(5).array(slots)} if cfg.output_stage else {}))
 
 
 def LateUsePort(cfg):
@@ -127,7 +114,7 @@ class ResultBus(Component):
         The micro-operation that computes in the SIMD lanes; it may leave with ``ready``.
     operation : In(LateOperationPort(cfg))
         Function and signedness of its operation; constant while ``status.busy``.
-    operands : In(MultiplierOperandPort(cfg))
+    operands : In(MultiplierOperandPort(cfg)).array(slots)
         Operands of the SIMD lanes.
     takes : Out(1)
         The micro-operation has late results.
@@ -157,7 +144,7 @@ class ResultBus(Component):
         super().__init__({
             "i": In(stream.Signature(bus_step_layout(cfg))),
             "operation": In(LateOperationPort(cfg)),
-            "operands": In(MultiplierOperandPort(cfg)),
+            "operands": In(MultiplierOperandPort(cfg)).array(min(cfg.thread_slots, cfg.threads)),
             "takes": Out(1),
             "use": Out(LateUsePort(cfg)),
             "o": Out(LateResultPort(cfg)),
@@ -189,16 +176,17 @@ class ResultBus(Component):
             with m.If(multiplies):
                 m.d.sync += pass_number.eq(pass_number + 1)
         for number in range(many):
+            operands = list(self.operands)[number::many]
             m.submodules[f"multiplier_{number}"] = multiplier = Multiplier(nudged=self.cfg.output_stage)
             m.d.comb += [
                 multiplier.valid.eq(multiplies), multiplier.high.eq(self.operation.function != AluFunction.MUL),
                 multiplier.unsigned.eq(self.operation.unsigned & ~self.use.scale),
-                multiplier.a.eq(select_one_hot(chosen, list(self.operands.a)[number::many])),
-                multiplier.b.eq(select_one_hot(chosen, list(self.operands.b)[number::many])),
+                multiplier.a.eq(select_one_hot(chosen, [lane.a for lane in operands])),
+                multiplier.b.eq(select_one_hot(chosen, [lane.b for lane in operands])),
                 self.use.product[number].eq(multiplier.o),
             ]
             if self.cfg.output_stage:
-                amount, bounds = select_one_hot(chosen, list(self.operands.amount)[number::many]), self.operation.bounds
+                amount, bounds = select_one_hot(chosen, [lane.amount for lane in operands]), self.operation.bounds
                 taken = Mux(bounds.own_shifts, amount, self.operation.amount)
                 m.d.comb += [
                     multiplier.nudge.eq(bounds.double_rounding & self.use.scale),

@@ -17,8 +17,8 @@ from .offset_fetch import ElementSize, offset_layout
 from .operand_fetch import OPERAND_QUEUE, WORDS, OperandQueuePort
 from .shared_lsu import placement_layout
 
-__all__ = ["LateNumberPort", "OperandLoadPort", "ResultReadPort", "ResultStorePort", "SlotOperands", "SlotResult", "element_source_layout",
-           "form_layout", "operand_source_layout"]
+__all__ = ["LateNumberPort", "MultiplierOperandPort", "OperandLoadPort", "ResultReadPort", "ResultStorePort", "SlotOperands", "SlotResult",
+           "element_source_layout", "form_layout", "operand_source_layout"]
 
 form_layout = data.StructLayout({
     "vector": 1,            # two or four words
@@ -90,6 +90,18 @@ def LateNumberPort(cfg):
     } | ({"bounds": Out(output_bounds_layout), "shown": Out(32)} if cfg.output_stage else {}))
 
 
+def MultiplierOperandPort(cfg):
+    """Operands of a SIMD lane for the shared multipliers, seen from the lane.
+
+    *Ports*:
+    a, b : Out(32)
+        Operands.
+    amount : Out(5)
+        With ``output_stage``: shift of the product, with ``own_shifts``.
+    """
+    return Signature({"a": Out(32), "b": Out(32)} | ({"amount": Out(5)} if cfg.output_stage else {}))
+
+
 def ResultStorePort(cfg):
     """Write port of the result buffer of a SIMD lane, seen from the writer.
 
@@ -130,10 +142,8 @@ class SlotOperands(Component):
     *Ports*:
     queue : In(OperandQueuePort())
         Pointers of the operand queue.
-    operand : In(32)
-        Operand from the register files, for the queue.
-    operand_second : In(32)
-        With ``register_pairs``: the other register of a pair.
+    operand : In(32).array(1)
+        Operand from the register files, for the queue. With ``register_pairs`` an array of 2: the second is the other register of a pair.
     load : In(OperandLoadPort(cfg))
         Loads of the operand registers.
     source : In(operand_source_layout)
@@ -148,9 +158,7 @@ class SlotOperands(Component):
         Product and packed bytes of the lane.
     word : Out(32)
         With ``output_stage``: packed word of the narrowing unit.
-    amount : Out(5)
-        With ``output_stage``: shift of the product of a and b, with ``own_shifts``.
-    a, b : Out(32)
+    multiplier : Out(MultiplierOperandPort(cfg))
         Operands for the shared multipliers.
     address : Out(32)
         Byte address.
@@ -173,17 +181,15 @@ class SlotOperands(Component):
         self.cfg = cfg = ThreadParameters.of(cfg)
         super().__init__({
             "queue": In(OperandQueuePort()),
-            "operand": In(32),
-            **({"operand_second": In(32)} if cfg.register_pairs else {}),
+            "operand": In(32).array(2 if cfg.register_pairs else 1),
             "load": In(OperandLoadPort(cfg)),
             "source": In(operand_source_layout),
             "thread": In(cfg.thread_bits),
             "control": In(alu_control_layout),
             "choose": In(1),
             "late": In(LateNumberPort(cfg)),
-            **({"word": Out(32), "amount": Out(5)} if cfg.output_stage else {}),
-            "a": Out(32),
-            "b": Out(32),
+            **({"word": Out(32)} if cfg.output_stage else {}),
+            "multiplier": Out(MultiplierOperandPort(cfg)),
             "address": Out(32),
             "data": Out(32),
             "result": Out(32),
@@ -195,10 +201,10 @@ class SlotOperands(Component):
         m.submodules.alu = alu = AluDatapath(registered=True)
         m.submodules.narrow = narrow = Narrow(self.cfg.output_stage)
         source, late, load = self.source, self.late, self.load
-        first = self._queue(m, "first", self.queue.first, self.operand)
-        second = self._queue(m, "second", self.queue.second, self.operand)
+        first = self._queue(m, "first", self.queue.first, self.operand[0])
+        second = self._queue(m, "second", self.queue.second, self.operand[0])
         if self.cfg.register_pairs:
-            second = Mux(load.other, self._queue(m, "other", self.queue.second, self.operand_second), second)
+            second = Mux(load.other, self._queue(m, "other", self.queue.second, self.operand[1]), second)
         a = Signal(32, reset_less=True)
         b = Signal(32, reset_less=True)
         address = Signal(32, reset_less=True)
@@ -214,7 +220,7 @@ class SlotOperands(Component):
         m.d.comb += [
             self.address.eq(address), alu.control.eq(self.control), alu.a.eq(Mux(late.scale, late.product, a)),
             alu.b.eq(Cat(Mux(late.scale, late.amount, b[:5]), b[5:])),
-            alu.choose.eq(self.choose), self.a.eq(a), self.b.eq(b),
+            alu.choose.eq(self.choose), self.multiplier.a.eq(a), self.multiplier.b.eq(b),
             narrow.shifted.eq(alu.shifted), narrow.take.eq(late.narrow_take), narrow.unsigned.eq(late.narrow_unsigned),
             self.compare_result.eq(alu.compare_result),
         ]
@@ -250,7 +256,7 @@ class SlotOperands(Component):
         amount = Signal(5, reset_less=True)
         with m.If(self.load.operands):
             m.d.sync += amount.eq(bias.shift)
-        m.d.comb += self.amount.eq(amount)
+        m.d.comb += self.multiplier.amount.eq(amount)
         number = Mux(self.source.own_shifts, bias.bias, values[0].as_signed())
         return (first + Mux(uses, number, 0))[:32], Mux(uses, multiplier, second)
 

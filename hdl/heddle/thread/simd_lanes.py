@@ -13,9 +13,9 @@ from ..parameters.thread import ThreadParameters
 from .lsu import LaneAddressPort, LoadDataPort
 from .micro_op_issue import StepLoadPort
 from .operand_fetch import OperandQueuePort
-from .result_bus import LateOperationPort, LateUsePort, MultiplierOperandPort
+from .result_bus import LateOperationPort, LateUsePort
 from .result_routing import ResultWritePort
-from .simd_lane import ResultReadPort, SlotOperands, SlotResult, form_layout
+from .simd_lane import MultiplierOperandPort, ResultReadPort, SlotOperands, SlotResult, form_layout
 
 __all__ = ["SimdLanes"]
 
@@ -67,7 +67,7 @@ class SimdLanes(Component):
         Shift amount and signedness of the late results in flight.
     narrows : In(1)
         ``operation`` packs four numbers into one register.
-    multiplier_operands : Out(MultiplierOperandPort(cfg))
+    multiplier_operands : Out(MultiplierOperandPort(cfg)).array(slots)
         Operands for the shared multipliers.
     read : In(ResultReadPort(cfg))
         Reads of the result buffers.
@@ -104,7 +104,7 @@ class SimdLanes(Component):
             "late": In(LateUsePort(cfg)),
             "late_operation": In(LateOperationPort(cfg)),
             "narrows": In(1),
-            "multiplier_operands": Out(MultiplierOperandPort(cfg)),
+            "multiplier_operands": Out(MultiplierOperandPort(cfg)).array(slots),
             "read": In(ResultReadPort(cfg)),
             "o": Out(cfg.word_bits).array(slots),
         })
@@ -144,8 +144,9 @@ class SimdLanes(Component):
         operation, load, source, late, number = self.operation, self.load, lane.source, self.late, lane.late
         amounts = late.amount if self.cfg.output_stage else [self.late_operation.amount]
         connect(m, flipped(self.queue), lane.queue)
+        connect(m, lane.multiplier, flipped(self.multiplier_operands[slot]))
         m.d.comb += [
-            lane.operand.eq(self.operand[slot]),
+            lane.operand[0].eq(self.operand[slot]),
             lane.load.operands.eq(load.step), lane.load.clear_a.eq(load.step & ~keep_a), lane.load.address.eq(load.address),
             lane.load.other.eq(load.other),
             source.value.eq(operation.value), source.element_shift.eq(operation.element_shift),
@@ -156,17 +157,16 @@ class SimdLanes(Component):
             number.amount.eq(amounts[slot % len(amounts)]), number.narrow_take.eq(late.narrow_take[slot]),
             number.narrow_show.eq(late.narrow_show), number.narrow_unsigned.eq(self.late_operation.unsigned),
             self.access.address[slot].eq(lane.address), self.access.data[slot].eq(lane.data),
-            self.multiplier_operands.a[slot].eq(lane.a), self.multiplier_operands.b[slot].eq(lane.b),
             self.compare_result[slot].eq(lane.compare_result),
         ]
         if self.cfg.output_stage:
             given = output_bounds_layout(operation.value[:output_bounds_layout.size])
             m.d.comb += [
                 source.output.eq(operation.output), source.set.eq(Mux(operation.output == OutputUse.CHANNEL, operation.c, given.set)),
-                source.own_shifts.eq(given.own_shifts), self.multiplier_operands.amount[slot].eq(lane.amount),
+                source.own_shifts.eq(given.own_shifts),
             ]
         if self.cfg.register_pairs:
-            m.d.comb += lane.operand_second.eq(self.operand_second[slot])
+            m.d.comb += lane.operand[1].eq(self.operand_second[slot])
         if self.cfg.gather_offsets:
             element = lane.load.element
             m.d.comb += [element.by_entry.eq(operation.gathers), element.entry.eq(load.entry), element.padding.eq(operation.padding)]
