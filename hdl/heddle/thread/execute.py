@@ -91,11 +91,11 @@ class Execute(Component):
         Events of this cycle.
 
     *Latency*: the first micro-operation is in the SIMD lanes two cycles after ``i`` at the earliest. ALU results are in the result buffers
-    two cycles later, load data and late results when they come.
+    two cycles later, load data and multi-cycle results when they come.
 
     *Throughput*: one micro-operation a cycle. With ``thread_overlap`` an operation leaves with its last micro-operation, and its successor
     enters in the same cycle. It leaves a cycle later where its successor needs its result. A load leaves when its last request is made,
-    an access to global memory when memory has answered. Without ``thread_overlap`` an operation leaves when its late results have
+    an access to global memory when memory has answered. Without ``thread_overlap`` an operation leaves when its multi-cycle results have
     come, and its successor enters a cycle later.
 
     *Back-pressure*: ``o.valid`` is combinational from the ports of memory, ``i.ready`` with ``thread_overlap`` also from ``o.ready``.
@@ -240,8 +240,8 @@ class Execute(Component):
         connect_members(m, flipped(self), memory, ("writes_pending",))
 
     def _multiply(self, m):
-        """Micro-operations that compute, at the result bus: products and packed bytes are late results, all else is of the ALUs."""
-        bus, lanes, routing, micro_op, late = self._bus, self._lanes, self._routing, self._issue.o, self._hazards.operation
+        """Micro-operations that compute, at the result bus: products and packed bytes are multi-cycle results, all else is of the ALUs."""
+        bus, lanes, routing, micro_op, multi_cycle = self._bus, self._lanes, self._routing, self._issue.o, self._hazards.operation
         words, step = Signal(4, name="step_words"), bus.i.payload
         m.d.comb += [
             words.eq(Mux(self._operation.access == Access.V4, 1 << micro_op.payload.word, 0b1111)),
@@ -251,17 +251,17 @@ class Execute(Component):
             step.buffer.eq(self._half),
             routing.i.valid.eq(bus.i.valid & ~bus.takes), routing.i.payload.group.eq(micro_op.payload.group),
             routing.i.payload.words.eq(words), routing.i.payload.buffer.eq(self._half),
-            late.function.eq(self._function), late.unsigned.eq(self._operation.unsigned), late.amount.eq(self._operation.c),
-            late.scale.eq(self._function == AluFunction.SCALE),
-            *self._bounds(late),
+            multi_cycle.function.eq(self._function), multi_cycle.unsigned.eq(self._operation.unsigned),
+            multi_cycle.amount.eq(self._operation.c), multi_cycle.scale.eq(self._function == AluFunction.SCALE),
+            *self._bounds(multi_cycle),
             self.events.multiply_stalls.eq(bus.event_stalls),
         ]
-        connect(m, self._hazards.o, bus.operation, lanes.late_operation)
+        connect(m, self._hazards.o, bus.operation, lanes.multi_cycle_operation)
         for lane, operands in zip(lanes.multiplier_operands, bus.operands, strict=True):
             connect(m, lane, operands)
-        connect(m, bus.use, lanes.late)
+        connect(m, bus.use, lanes.multi_cycle)
 
-    def _bounds(self, late):
+    def _bounds(self, multi_cycle):
         """Bounds of packed bytes and what else belongs to them; those of their type unless the output stage is used. The set has been
         used before."""
         if not self.cfg.output_stage:
@@ -270,8 +270,8 @@ class Execute(Component):
         packs = Cat(operation.output == use for use in PACKING).any()
         plain = {"zero_point": 0, "minimum": Mux(operation.unsigned, 0, 0x80), "maximum": Mux(operation.unsigned, 0xff, 0x7f),
                  "own_shifts": 0, "double_rounding": 0}
-        return [*(late.bounds[name].eq(Mux(packs, given[name], value)) for name, value in plain.items()),
-                late.transpose.eq(operation.output == OutputUse.TRANSPOSE)]
+        return [*(multi_cycle.bounds[name].eq(Mux(packs, given[name], value)) for name, value in plain.items()),
+                multi_cycle.transpose.eq(operation.output == OutputUse.TRANSPOSE)]
 
     def _follow_results(self, m):
         """Results go to the result buffers; hazards with those of the operation in write-back."""
@@ -284,9 +284,9 @@ class Execute(Component):
             hazards.data_landing.eq((shared.in_flight & of_writer).any() | self._routing.pending),
             self.landing.landing.eq(hazards.landing),
         ]
-        connect(m, self._bus.status, hazards.late)
+        connect(m, self._bus.status, hazards.multi_cycle)
         connect(m, memory.arrived, self._routing.arrived)
-        connect(m, self._bus.o, self._routing.late)
+        connect(m, self._bus.o, self._routing.multi_cycle)
         connect(m, self._routing.o, self._lanes.store)
         connect(m, memory.load_data, self._lanes.load_data)
 

@@ -1,4 +1,4 @@
-"""Result bus of the SIMD lanes: shared multipliers and late results."""
+"""Result bus of the SIMD lanes: shared multipliers and multi-cycle results."""
 
 import itertools
 
@@ -13,7 +13,7 @@ from ..lib.onehot import select_one_hot
 from ..parameters.thread import ThreadParameters
 from .simd_lane import MultiplierOperandPort
 
-__all__ = ["LateOperationPort", "LateResultPort", "LateStatusPort", "LateUsePort", "ResultBus", "bus_step_layout"]
+__all__ = ["MultiCycleOperationPort", "MultiCycleResultPort", "MultiCycleStatusPort", "MultiCycleUsePort", "ResultBus", "bus_step_layout"]
 
 
 def bus_step_layout(cfg):
@@ -24,8 +24,8 @@ def bus_step_layout(cfg):
     return data.StructLayout({"group": range(cfg.thread_groups), "words": 4, "last_word": 1, "buffer": 1})
 
 
-def LateOperationPort(cfg):
-    """Function of late results, seen from the result hazards.
+def MultiCycleOperationPort(cfg):
+    """Function of multi-cycle results, seen from the result hazards.
 
     *Ports*:
     function : Out(AluFunction)
@@ -44,8 +44,8 @@ def LateOperationPort(cfg):
         {"bounds": Out(output_bounds_layout), "transpose": Out(1)} if cfg.output_stage else {}))
 
 
-def LateUsePort(cfg):
-    """Late results on their way through the SIMD lanes, seen from the result bus.
+def MultiCycleUsePort(cfg):
+    """Multi-cycle results on their way through the SIMD lanes, seen from the result bus.
 
     *Ports*:
     scale : Out(1)
@@ -65,12 +65,12 @@ def LateUsePort(cfg):
     } | ({"amount": Out(5).array(cfg.slot_multipliers)} if cfg.output_stage else {}))
 
 
-def LateResultPort(cfg):
-    """Late results of a cycle, seen from the result bus.
+def MultiCycleResultPort(cfg):
+    """Multi-cycle results of a cycle, seen from the result bus.
 
     *Ports*:
     slots : Out(slots)
-        SIMD lanes with a late result in this cycle.
+        SIMD lanes with a multi-cycle result in this cycle.
     group : Out(range(thread_groups))
         Their group.
     words : Out(4)
@@ -83,15 +83,15 @@ def LateResultPort(cfg):
     })
 
 
-def LateStatusPort():
-    """Late results in flight, seen from the result bus.
+def MultiCycleStatusPort():
+    """Multi-cycle results in flight, seen from the result bus.
 
     *Ports*:
     busy : Out(1)
-        Late results are in flight.
+        Multi-cycle results are in flight.
     landing : Out(1)
-        Late results for ``landing_buffer`` are in flight. A read of group 0 in this cycle, and of a group in each later one, would come
-        before them.
+        Multi-cycle results for ``landing_buffer`` are in flight. A read of group 0 in this cycle, and of a group in each later one, would
+        come before them.
     landing_buffer : In(1)
         Half of the operation in write-back.
     """
@@ -99,7 +99,9 @@ def LateStatusPort():
 
 
 class ResultBus(Component):
-    """Result bus: multipliers shared by the SIMD lanes, and the tracking of late results, which are products and packed bytes [S0.17].
+    """Result bus: multipliers shared by the SIMD lanes, and the tracking of multi-cycle results [S0.17].
+
+    Multi-cycle results are products and packed bytes.
 
     The round-robin pointer grants ``slot_multipliers`` lanes a cycle. A micro-operation of products therefore takes ``slots`` /
     ``slot_multipliers`` cycles.
@@ -112,18 +114,18 @@ class ResultBus(Component):
     *Ports*:
     i : In(stream.Signature(bus_step_layout(cfg)))
         The micro-operation that computes in the SIMD lanes; it may leave with ``ready``.
-    operation : In(LateOperationPort(cfg))
+    operation : In(MultiCycleOperationPort(cfg))
         Function and signedness of its operation; constant while ``status.busy``.
     operands : In(MultiplierOperandPort(cfg)).array(slots)
         Operands of the SIMD lanes.
     takes : Out(1)
-        The micro-operation has late results.
-    use : Out(LateUsePort(cfg))
+        The micro-operation has multi-cycle results.
+    use : Out(MultiCycleUsePort(cfg))
         Products and packed words for the SIMD lanes.
-    o : Out(LateResultPort(cfg))
-        Late results of this cycle.
-    status : Out(LateStatusPort())
-        Late results in flight.
+    o : Out(MultiCycleResultPort(cfg))
+        Multi-cycle results of this cycle.
+    status : Out(MultiCycleStatusPort())
+        Multi-cycle results in flight.
     event_stalls : Out(1)
         A micro-operation waits for a multiplier in this cycle.
 
@@ -143,12 +145,12 @@ class ResultBus(Component):
         self.slots = min(cfg.thread_slots, cfg.threads)
         super().__init__({
             "i": In(stream.Signature(bus_step_layout(cfg))),
-            "operation": In(LateOperationPort(cfg)),
+            "operation": In(MultiCycleOperationPort(cfg)),
             "operands": In(MultiplierOperandPort(cfg)).array(min(cfg.thread_slots, cfg.threads)),
             "takes": Out(1),
-            "use": Out(LateUsePort(cfg)),
-            "o": Out(LateResultPort(cfg)),
-            "status": Out(LateStatusPort()),
+            "use": Out(MultiCycleUsePort(cfg)),
+            "o": Out(MultiCycleResultPort(cfg)),
+            "status": Out(MultiCycleStatusPort()),
             "event_stalls": Out(1),
         })
 

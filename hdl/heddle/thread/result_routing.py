@@ -6,7 +6,7 @@ from amaranth.lib.wiring import Component, In, Out, Signature
 
 from ..parameters.thread import ThreadParameters
 from .offset_fetch import ElementSize
-from .result_bus import LateResultPort
+from .result_bus import MultiCycleResultPort
 from .shared_lsu import ArrivalPort
 
 __all__ = ["ResultRouting", "ResultWritePort", "alu_result_layout"]
@@ -30,7 +30,7 @@ def ResultWritePort(cfg):
     bytes, size : Out(4), Out(ElementSize)
         With ``gather_offsets``: bytes of these words, and where load data go. Of a BYTE ``bytes`` are its own and those above.
     current : Out(1)
-        The result is of the ALU or late, else load data.
+        The result is of the ALU or a multi-cycle result, else load data.
     buffer : Out(1)
         With ``current``: half of the result buffers.
     """
@@ -41,9 +41,9 @@ def ResultWritePort(cfg):
 
 
 class ResultRouting(Component):
-    """Result routing: which SIMD lanes write which words of their result buffers, for ALU results, late results and load data.
+    """Result routing: which SIMD lanes write which words of their result buffers, for ALU results, multi-cycle results and load data.
 
-    ALU results and late results never come in the same cycle, nor does either with load data.
+    ALU results and multi-cycle results never come in the same cycle, nor does either with load data.
 
     Parameters
     ----------
@@ -53,8 +53,8 @@ class ResultRouting(Component):
     *Ports*:
     i : In(stream.Signature(alu_result_layout(cfg), always_ready=True))
         All lanes have an ALU result in the next cycle.
-    late : In(LateResultPort(cfg))
-        Late results of this cycle.
+    multi_cycle : In(MultiCycleResultPort(cfg))
+        Multi-cycle results of this cycle.
     arrived : In(ArrivalPort(cfg))
         Lanes whose load data are at the banks in this cycle.
     o : Out(ResultWritePort(cfg))
@@ -63,7 +63,7 @@ class ResultRouting(Component):
         Load data of group 0 are written in this cycle: write-back, which reads it first, must wait. Not with one group, whose entry may be
         read in the cycle of its write.
 
-    *Latency*: late results are written in their cycle, ALU results one cycle after ``i``, load data one cycle after ``arrived``.
+    *Latency*: multi-cycle results are written in their cycle, ALU results one cycle after ``i``, load data one cycle after ``arrived``.
 
     *Throughput*: one group a cycle.
 
@@ -76,7 +76,7 @@ class ResultRouting(Component):
         self.cfg = cfg = ThreadParameters.of(cfg)
         super().__init__({
             "i": In(stream.Signature(alu_result_layout(cfg), always_ready=True)),
-            "late": In(LateResultPort(cfg)),
+            "multi_cycle": In(MultiCycleResultPort(cfg)),
             "arrived": In(ArrivalPort(cfg)),
             "o": Out(ResultWritePort(cfg)),
             "pending": Out(1),
@@ -84,18 +84,18 @@ class ResultRouting(Component):
 
     def elaborate(self, platform):
         m = Module()
-        arrived, late = Signal.like(self.arrived.slots, name="arrived"), Signal()
+        arrived, multi_cycle = Signal.like(self.arrived.slots, name="arrived"), Signal()
         arrived_group = Signal.like(self.arrived.group, name="group_of_arrived", reset_less=True)
         m.d.sync += [arrived.eq(self.arrived.slots), arrived_group.eq(self.arrived.group)]
         computed, result = Signal(name="was_computed"), Signal.like(self.i.payload, name="computed", reset_less=True)
         m.d.sync += [computed.eq(self.i.valid), result.eq(self.i.payload)]
         m.d.comb += [
-            late.eq(self.late.slots.any()),
-            self.o.current.eq(computed | late),
-            self.o.slots.eq(Mux(computed, ~0, self.late.slots | arrived)),
-            self.o.group.eq(Mux(late, self.late.group, Mux(computed, result.group, arrived_group))),
-            self.o.words.eq(Mux(computed, result.words, Mux(late, self.late.words, self._loaded(m)))),
-            self.o.buffer.eq(Mux(computed, result.buffer, self.late.buffer)),
+            multi_cycle.eq(self.multi_cycle.slots.any()),
+            self.o.current.eq(computed | multi_cycle),
+            self.o.slots.eq(Mux(computed, ~0, self.multi_cycle.slots | arrived)),
+            self.o.group.eq(Mux(multi_cycle, self.multi_cycle.group, Mux(computed, result.group, arrived_group))),
+            self.o.words.eq(Mux(computed, result.words, Mux(multi_cycle, self.multi_cycle.words, self._loaded(m)))),
+            self.o.buffer.eq(Mux(computed, result.buffer, self.multi_cycle.buffer)),
             self.pending.eq(arrived.any() & (arrived_group == 0) & (self.cfg.thread_groups > 1)),
         ]
         return m

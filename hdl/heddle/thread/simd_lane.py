@@ -17,8 +17,8 @@ from .offset_fetch import ElementSize, offset_layout
 from .operand_fetch import OPERAND_QUEUE, WORDS, OperandQueuePort
 from .shared_lsu import placement_layout
 
-__all__ = ["LateNumberPort", "MultiplierOperandPort", "OperandLoadPort", "ResultReadPort", "ResultStorePort", "SlotOperands", "SlotResult",
-           "element_source_layout", "form_layout", "operand_source_layout"]
+__all__ = ["MultiCycleNumberPort", "MultiplierOperandPort", "OperandLoadPort", "ResultReadPort", "ResultStorePort", "SlotOperands",
+           "SlotResult", "element_source_layout", "form_layout", "operand_source_layout"]
 
 form_layout = data.StructLayout({
     "vector": 1,            # two or four words
@@ -66,7 +66,7 @@ def OperandLoadPort(cfg):
                      | ({"element": Out(element_source_layout)} if cfg.gather_offsets else {}))
 
 
-def LateNumberPort(cfg):
+def MultiCycleNumberPort(cfg):
     """Product and packed bytes of a SIMD lane, seen from the control of the lanes.
 
     *Ports*:
@@ -154,7 +154,7 @@ class SlotOperands(Component):
         Controls of the ALU; its owner registers them together with the operands.
     choose : In(1)
         Guard of the thread, which SEL reads.
-    late : In(LateNumberPort())
+    multi_cycle : In(MultiCycleNumberPort())
         Product and packed bytes of the lane.
     word : Out(32)
         With ``output_stage``: packed word of the narrowing unit.
@@ -165,7 +165,7 @@ class SlotOperands(Component):
     data : Out(32)
         Data of a store, which are operand b; 8- and 16-bit data are repeated in every place of the word.
     result : Out(32)
-        Result of the ALU, or the packed word with ``late.narrow_show``.
+        Result of the ALU, or the packed word with ``multi_cycle.narrow_show``.
     compare_result : Out(1)
         Result of the comparison.
 
@@ -187,7 +187,7 @@ class SlotOperands(Component):
             "thread": In(cfg.thread_bits),
             "control": In(alu_control_layout),
             "choose": In(1),
-            "late": In(LateNumberPort(cfg)),
+            "multi_cycle": In(MultiCycleNumberPort(cfg)),
             **({"word": Out(32)} if cfg.output_stage else {}),
             "multiplier": Out(MultiplierOperandPort(cfg)),
             "address": Out(32),
@@ -200,7 +200,7 @@ class SlotOperands(Component):
         m = Module()
         m.submodules.alu = alu = AluDatapath(registered=True)
         m.submodules.narrow = narrow = Narrow(self.cfg.output_stage)
-        source, late, load = self.source, self.late, self.load
+        source, multi_cycle, load = self.source, self.multi_cycle, self.load
         first = self._queue(m, "first", self.queue.first, self.operand[0])
         second = self._queue(m, "second", self.queue.second, self.operand[0])
         if self.cfg.register_pairs:
@@ -218,18 +218,18 @@ class SlotOperands(Component):
         with m.If(load.address):
             m.d.sync += address.eq(self._address(first))
         m.d.comb += [
-            self.address.eq(address), alu.control.eq(self.control), alu.a.eq(Mux(late.scale, late.product, a)),
-            alu.b.eq(Cat(Mux(late.scale, late.amount, b[:5]), b[5:])),
+            self.address.eq(address), alu.control.eq(self.control), alu.a.eq(Mux(multi_cycle.scale, multi_cycle.product, a)),
+            alu.b.eq(Cat(Mux(multi_cycle.scale, multi_cycle.amount, b[:5]), b[5:])),
             alu.choose.eq(self.choose), self.multiplier.a.eq(a), self.multiplier.b.eq(b),
-            narrow.shifted.eq(alu.shifted), narrow.take.eq(late.narrow_take), narrow.unsigned.eq(late.narrow_unsigned),
+            narrow.shifted.eq(alu.shifted), narrow.take.eq(multi_cycle.narrow_take), narrow.unsigned.eq(multi_cycle.narrow_unsigned),
             self.compare_result.eq(alu.compare_result),
         ]
         shown = narrow.word
         if self.cfg.output_stage:
-            shown = late.shown
+            shown = multi_cycle.shown
             bounds = ("zero_point", "minimum", "maximum")
-            m.d.comb += [self.word.eq(narrow.word), *(getattr(narrow, name).eq(late.bounds[name]) for name in bounds)]
-        m.d.comb += self.result.eq(alu.result | Mux(late.narrow_show, shown, 0))
+            m.d.comb += [self.word.eq(narrow.word), *(getattr(narrow, name).eq(multi_cycle.bounds[name]) for name in bounds)]
+        m.d.comb += self.result.eq(alu.result | Mux(multi_cycle.narrow_show, shown, 0))
         with m.Switch(source.access):
             with m.Case(Access.U8, Access.S8):
                 m.d.comb += self.data.eq(b[:8].replicate(4))
@@ -306,7 +306,7 @@ class SlotResult(Component):
     take_other : In(1)
         ``other`` is for this lane, with the offset of ``placement``.
     result : In(32)
-        Result of the ALU or late result; zero while load data are in flight.
+        Result of the ALU or multi-cycle result; zero while load data are in flight.
     store : In(ResultStorePort(cfg))
         Writes an entry: with the word at ``banks`` or ``other`` of the cycle before, or with ``result`` in each 32-bit part.
     form : In(form_layout)

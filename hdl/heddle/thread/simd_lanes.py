@@ -13,7 +13,7 @@ from ..parameters.thread import ThreadParameters
 from .lsu import LaneAddressPort, LoadDataPort
 from .micro_op_issue import StepLoadPort
 from .operand_fetch import OperandQueuePort
-from .result_bus import LateOperationPort, LateUsePort
+from .result_bus import MultiCycleOperationPort, MultiCycleUsePort
 from .result_routing import ResultWritePort
 from .simd_lane import MultiplierOperandPort, ResultReadPort, SlotOperands, SlotResult, form_layout
 
@@ -42,7 +42,7 @@ class SimdLanes(Component):
     load : In(StepLoadPort(cfg))
         Loads of the operands of a micro-operation.
     keep_control : In(1)
-        ``load.step`` leaves the controls of the ALUs, which late results in flight need.
+        ``load.step`` leaves the controls of the ALUs, which multi-cycle results in flight need.
     keep_buffer : In(1)
         Load data of the operation in write-back are in flight, so further data go to its half of the result buffer.
     leave : In(1)
@@ -61,10 +61,10 @@ class SimdLanes(Component):
         Writes of the result buffers.
     choose : In(slots)
         Guards of the threads, which SEL reads.
-    late : In(LateUsePort(cfg))
+    multi_cycle : In(MultiCycleUsePort(cfg))
         Products and packed words.
-    late_operation : In(LateOperationPort(cfg))
-        Shift amount and signedness of the late results in flight.
+    multi_cycle_operation : In(MultiCycleOperationPort(cfg))
+        Shift amount and signedness of the multi-cycle results in flight.
     narrows : In(1)
         ``operation`` packs four numbers into one register.
     multiplier_operands : Out(MultiplierOperandPort(cfg)).array(slots)
@@ -101,8 +101,8 @@ class SimdLanes(Component):
             "load_data": In(LoadDataPort(cfg)),
             "store": In(ResultWritePort(cfg)),
             "choose": In(slots),
-            "late": In(LateUsePort(cfg)),
-            "late_operation": In(LateOperationPort(cfg)),
+            "multi_cycle": In(MultiCycleUsePort(cfg)),
+            "multi_cycle_operation": In(MultiCycleOperationPort(cfg)),
             "narrows": In(1),
             "multiplier_operands": Out(MultiplierOperandPort(cfg)).array(slots),
             "read": In(ResultReadPort(cfg)),
@@ -133,7 +133,7 @@ class SimdLanes(Component):
             self._connect_result(m, leave, slot, entry)
             m.d.comb += [
                 enter.control.eq(control), leave.form.eq(form),
-                leave.result.eq(enter.result | Mux(self.late.scale, 0, enter.late.product)),
+                leave.result.eq(enter.result | Mux(self.multi_cycle.scale, 0, enter.multi_cycle.product)),
             ]
         if cfg.output_stage:
             self._show(m, lanes)
@@ -141,8 +141,8 @@ class SimdLanes(Component):
 
     def _connect_operands(self, m, lane, slot, keep_a):
         """Connects the operand stage of a lane, but for its ALU controls."""
-        operation, load, source, late, number = self.operation, self.load, lane.source, self.late, lane.late
-        amounts = late.amount if self.cfg.output_stage else [self.late_operation.amount]
+        operation, load, source, multi_cycle, number = self.operation, self.load, lane.source, self.multi_cycle, lane.multi_cycle
+        amounts = multi_cycle.amount if self.cfg.output_stage else [self.multi_cycle_operation.amount]
         connect(m, flipped(self.queue), lane.queue)
         connect(m, lane.multiplier, flipped(self.multiplier_operands[slot]))
         m.d.comb += [
@@ -153,9 +153,9 @@ class SimdLanes(Component):
             source.b_is_register.eq((operation.b_is_register & ~self._tid) | self._stores), source.use_thread.eq(self._tid),
             source.access.eq(operation.access),
             lane.thread.eq(load.group * self.slots + slot), lane.choose.eq(self.choose[slot]),
-            number.scale.eq(late.scale), number.product.eq(late.product[slot % len(late.product)]),
-            number.amount.eq(amounts[slot % len(amounts)]), number.narrow_take.eq(late.narrow_take[slot]),
-            number.narrow_show.eq(late.narrow_show), number.narrow_unsigned.eq(self.late_operation.unsigned),
+            number.scale.eq(multi_cycle.scale), number.product.eq(multi_cycle.product[slot % len(multi_cycle.product)]),
+            number.amount.eq(amounts[slot % len(amounts)]), number.narrow_take.eq(multi_cycle.narrow_take[slot]),
+            number.narrow_show.eq(multi_cycle.narrow_show), number.narrow_unsigned.eq(self.multi_cycle_operation.unsigned),
             self.access.address[slot].eq(lane.address), self.access.data[slot].eq(lane.data),
             self.compare_result[slot].eq(lane.compare_result),
         ]
@@ -178,8 +178,8 @@ class SimdLanes(Component):
             number, byte = slot % words, slot // words
             exchanged = Cat(other.word.word_select(byte, 8) for other in lanes[4 * number:4 * number + 4])
             m.d.comb += [
-                lane.late.bounds.eq(self.late_operation.bounds),
-                lane.late.shown.eq(Mux(self.late_operation.transpose, exchanged, lane.word)),
+                lane.multi_cycle.bounds.eq(self.multi_cycle_operation.bounds),
+                lane.multi_cycle.shown.eq(Mux(self.multi_cycle_operation.transpose, exchanged, lane.word)),
             ]
 
     def _connect_result(self, m, lane, slot, entry):
