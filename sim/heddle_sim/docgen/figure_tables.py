@@ -11,7 +11,7 @@ Such a table stands between two comments, and a line with its commands and commi
     <!-- end of figures -->
 
 A line of the first comment says which figures are in a column: its number, a command, the field of its rows. Row i of the table has
-figure i of these. ``threads=1`` behind the field chooses figures by their place, `` / `` between two such texts is a ratio.
+figure i of these. ``threads=1|2`` behind the field chooses figures by their place, `` / `` between two such texts is a ratio.
 Everything else in a cell, and how many digits a number has, stays as it is on the page.
 """
 
@@ -65,7 +65,7 @@ def _values(text: str, commands: dict[str, Command], used: dict[str, Command]) -
     used[name] = commands[name]
     where = dict(place.split("=") for place in places)
     return [figure.expected for figure in commands[name].figures if figure.expected is not None and figure.field == field
-            and all(str(figure.where.get(key)) == value for key, value in where.items())]
+            and all(str(figure.where.get(key)) in values.split("|") for key, values in where.items())]
 
 
 def main() -> None:
