@@ -17,6 +17,8 @@ if [ "$what" = all ] || [ "$what" = pages ]; then
 write heddle_sim.docgen.instructions docs/isa.md
 write heddle_sim.docgen.host_interface docs/registers.md
 write heddle_sim.docgen.tensor_rules docs/tensor-errors.md
+.venv/bin/python -m heddle_sim.docgen.figure_tables
+echo "wrote tables of figures"
 heddle_svg docs/images/swizzle.svg show tensormap --shape 8 128 --box 8 128 --swizzle 128B --access column
 heddle_svg docs/images/recurrent-threads.svg show rnn --config recurrent64 --cell gru --hidden 16 --threads 2 --steps 5
 heddle_svg docs/images/rnn-plan.svg bench rnn-plan --hidden 64,128,256,512,1024,2048

@@ -11,7 +11,7 @@ from typing import Any
 from heddle.errors import UsageError
 
 from .common import CommandFailed, add_json, positive, print_json
-from .figures import FIGURES, Command, Figure, load_figures, store_figures
+from .figures import FIGURES, Command, Figure, load_figures, printed_like, store_figures
 
 __all__ = ["add_check", "run_check"]
 
@@ -25,7 +25,7 @@ def add_check(what: argparse._SubParsersAction) -> argparse.ArgumentParser:
     check.add_argument("--synth", action="store_true", help="synthesis and routing too (an hour)")
     check.add_argument("--only", metavar="TEXT", help="commands that contain a text, or of pages whose name does")
     check.add_argument("--minutes", type=positive, default=MINUTES, help=f"commands that would begin later fail (default {MINUTES})")
-    check.add_argument("--update", action="store_true", help="store what was measured; the pages are changed by hand")
+    check.add_argument("--update", action="store_true", help="store what was measured; scripts/docs.sh pages then writes the tables")
     check.add_argument("--figures", metavar="FILE", default=FIGURES, help="stored rows (default: those of the package)")
     add_json(check)
     return check
@@ -78,6 +78,7 @@ def _result(command: Command, figure: Figure, found: list[dict[str, Any]] | None
     measured = next((value for value in values if not figure.agrees(value)), values[0] if values else None)
     if update and measured is not None:
         figure.expected, command.commit, command.seconds = measured, _commit(), command.measured_seconds
+        figure.shown = None if figure.shown is None else printed_like(measured, figure.shown)
     return {"page": command.page, "command": command.command, "where": figure.where, "field": figure.field, "expected": figure.expected,
             "tolerance": figure.tolerance, "measured": measured, "error": error, "agrees": bool(values) and all(map(figure.agrees, values))}
 

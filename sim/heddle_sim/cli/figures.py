@@ -10,7 +10,7 @@ from typing import Any
 
 from heddle.errors import UsageError
 
-__all__ = ["FIGURES", "Command", "Figure", "load_figures", "printed_value", "store_figures"]
+__all__ = ["FIGURES", "Command", "Figure", "load_figures", "printed_like", "printed_value", "store_figures"]
 
 FIGURES = Path(__file__).with_name("figures.json")
 
@@ -73,6 +73,14 @@ def printed_value(text: str) -> tuple[float, float]:
         raise UsageError(f"shown must be a number as the page prints it, not {text!r}")
     scale = 0.01 if match[3] else 1
     return float((match[1] + (match[2] or "")).replace(",", "")) * scale, scale * 10.0 ** -(len(match[2] or ".") - 1)
+
+
+def printed_like(value: float, text: str) -> str:
+    """A value, printed with as many digits as a number that a page prints."""
+    match = re.fullmatch(r"[\d,]+(?:\.(\d+))?( %)?", text)
+    if not match:
+        raise UsageError(f"a number must be as a page prints it, not {text!r}")
+    return f"{100 * value if match[2] else value:,.{len(match[1] or '')}f}{match[2] or ''}"
 
 
 def load_figures(path: str | Path = FIGURES) -> list[Command]:

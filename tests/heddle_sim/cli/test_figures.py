@@ -1,5 +1,6 @@
 """``heddle bench check``: the stored figures, the pages that give them, and that a wrong figure is noticed."""
 
+import copy
 import itertools
 import json
 import re
@@ -7,9 +8,11 @@ import shlex
 from pathlib import Path
 
 import pytest
+from heddle.errors import UsageError
 from heddle_sim.cli import main
 from heddle_sim.cli.convolution_suites import CONVOLUTIONS
-from heddle_sim.cli.figures import FIGURES, Command, Figure, load_figures, printed_value, store_figures
+from heddle_sim.cli.figures import FIGURES, Command, Figure, load_figures, printed_like, printed_value, store_figures
+from heddle_sim.docgen.figure_tables import with_figures
 from heddle_sim.draw.cost_svg import COST_FIELDS, cost_svg
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -80,6 +83,29 @@ def test_tables_of_the_pages_are_stored(name):
     assert rows > 0
 
 
+def test_tables_are_made_from_what_is_stored():
+    """Tables between comments have the numbers of the stored rows, and the commands with their commits; another figure changes a cell."""
+    pages = {command.page: (ROOT / command.page).read_text() for command in COMMANDS}
+    tables = {page: text.count("<!-- figures\n") for page, text in pages.items()}
+    assert sum(tables.values()) >= 14
+    for page in tables:
+        assert with_figures(pages[page], page, COMMANDS) == pages[page], f"{page}: run scripts/docs.sh pages"
+    changed = copy.deepcopy(COMMANDS)
+    command, = (each for each in changed if (each.page, each.command) == ("docs/pooling.md", "bench pool"))
+    command.commit, command.figures[0].expected = "1234567", 51_283
+    before, after = pages["docs/pooling.md"].splitlines(), with_figures(pages["docs/pooling.md"], "docs/pooling.md", changed).splitlines()
+    different = [pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]]
+    assert [new for _, new in different] == [different[0][0].replace("51,282", "51,283"), "By `heddle bench pool` at commit `1234567`."]
+
+
+@pytest.mark.parametrize("column, message", [("2 bench nothing: cycles", "a command that is"), ("2 bench pool: nothing", "must be 0"),
+                                             ("1 bench pool: cycles operation=average image=8x8x64", "must have a number")])
+def test_wrong_columns_of_tables(column, message):
+    text = f"<!-- figures\n{column}\n-->\n| a | b |\n|---|---|\n| c | 1 |\n<!-- end of figures -->"
+    with pytest.raises(UsageError, match=message):
+        with_figures(text, "docs/pooling.md", COMMANDS)
+
+
 def test_picture_of_convolutions_shows_what_is_stored():
     stored, = (command.figures for command in COMMANDS
                if (command.page, command.command) == ("docs/convolution.md", "bench conv"))
@@ -119,8 +145,11 @@ def test_figures_of_the_cycle_model(tmp_path, capsys):
 
 
 def test_update_stores_what_was_measured(tmp_path, capsys):
-    code, _, command = check(tmp_path / "figures.json", [Figure({}, "macs", None)], capsys, "--update")
+    """What is shown has the new value with as many digits as the old one."""
+    figures = [Figure({}, "macs", None), Figure({}, "macs", 300, "300.0")]
+    code, _, command = check(tmp_path / "figures.json", figures, capsys, "--update")
     assert code == 0 and command.figures[0].expected == 315 and command.seconds > 0
+    assert [figure.shown for figure in command.figures] == [None, "315.0"]
 
 
 def test_what_was_not_measured_differs(tmp_path, capsys):
@@ -156,7 +185,7 @@ def test_wrong_files(text, tmp_path, capsys):
 
 @pytest.mark.parametrize("text, value, step", [("1,774", 1774, 1), ("98.4 %", 0.984, 0.001), ("512.1", 512.1, 0.1), ("1.000", 1, 0.001)])
 def test_printed_values(text, value, step):
-    assert printed_value(text) == pytest.approx((value, step))
+    assert printed_value(text) == pytest.approx((value, step)) and printed_like(value, text) == text
 
 
 def test_commands_are_of_the_command_line():

@@ -1,0 +1,80 @@
+"""Tables of the pages whose numbers are stored figures: ``python -m heddle_sim.docgen.figure_tables`` writes the numbers again.
+
+Such a table stands between two comments, and a line with its commands and commits behind it is made too::
+
+    <!-- figures
+    2 bench spmm: cycles
+    3 bench spmm: utilization
+    -->
+    | 512 x 512 | cycles | utilization |
+    ...
+    <!-- end of figures -->
+
+A line of the first comment says which figures are in a column: its number, a command, the field of its rows. Row i of the table has
+figure i of these. ``threads=1|2`` behind the field chooses figures by their place, `` / `` between two such texts is a ratio.
+Everything else in a cell, and how many digits a number has, stays as it is on the page.
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from heddle.errors import UsageError
+
+from ..cli.figures import Command, load_figures, printed_like
+
+__all__ = ["main", "with_figures"]
+
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+_TABLE = re.compile(r"(<!-- figures\n)(.*?)(-->\n)(.*?)(<!-- end of figures -->)", re.DOTALL)
+_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?(?: %)?")
+
+
+def with_figures(text: str, page: str, commands: Sequence[Command]) -> str:
+    """The text of a page whose tables give the stored figures of this page."""
+    named = {command.command: command for command in commands if command.page == page}
+    return _TABLE.sub(lambda found: found[1] + found[2] + found[3] + _table(found[2], found[4], named) + found[5], text)
+
+
+def _table(columns: str, table: str, commands: dict[str, Command]) -> str:
+    rows = [line.split("|") for line in table.splitlines() if line.startswith("|")]
+    used: dict[str, Command] = {}
+    for line in columns.splitlines():
+        number, source = line.split(maxsplit=1)
+        values, *divisors = [_values(text, commands, used) for text in source.split(" / ")]
+        if divisors:
+            values = [value / divisor for value, divisor in zip(values, divisors[0], strict=True)]
+        if len(values) != len(rows) - 2:
+            raise UsageError(f"rows of the table must be {len(values)}, one for each figure of {source!r}, not {len(rows) - 2}")
+        for row, value in zip(rows[2:], values, strict=True):
+            cell = row[int(number)]
+            old = _NUMBER.search(cell)
+            if old is None:
+                raise UsageError(f"cells of column {number} must have a number, not {cell!r}")
+            row[int(number)] = cell[:old.start()] + printed_like(value, old[0]) + cell[old.end():]
+    said = ",\n".join(f"`heddle {name}` at commit `{command.commit}`" for name, command in used.items())
+    return "\n".join(["|".join(row) for row in rows]) + f"\n\nBy {said}.\n"
+
+
+def _values(text: str, commands: dict[str, Command], used: dict[str, Command]) -> list[float]:
+    """The figures of a command and a field, in their order."""
+    name, _, field = text.partition(": ")
+    field, *places = field.split()
+    if name not in commands:
+        raise UsageError(f"figures must be of a command that is stored for their page, not {name!r}")
+    used[name] = commands[name]
+    where = dict(place.split("=") for place in places)
+    return [figure.expected for figure in commands[name].figures if figure.expected is not None and figure.field == field
+            and all(str(figure.where.get(key)) in values.split("|") for key, values in where.items())]
+
+
+def main() -> None:
+    """Write the tables of all pages."""
+    commands = load_figures()
+    for page in sorted({command.page for command in commands}):
+        path = DOCS.parent / page
+        path.write_text(with_figures(path.read_text(), page, commands))
+
+
+if __name__ == "__main__":
+    main()
