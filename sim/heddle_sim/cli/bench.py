@@ -30,6 +30,7 @@ from heddle.config import Config
 from heddle.errors import UsageError
 from heddle.units import unit_config
 
+from ..device.convolution_methods import NAMES
 from ..draw.cost_svg import cost_svg
 from ..draw.plan_svg import plan_svg
 from ..sparse.orders import MOST_CORES, ORDERS
@@ -124,7 +125,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_json(loads)
     balance.add_argument("--cores", type=positive, default=4, help="default 4, as quad has")
     conv.add_argument("--suite", choices=CONV_SUITES, default="list", help="layers (default list)")
-    conv.add_argument("--method", choices=("both", "auto", "compiled", "depthwise", "im2col"), help="how x is found (default both: im2col "
+    conv.add_argument("--method", choices=("both", *NAMES), help="how x is found (default both: im2col "
                       "and compiled, and depthwise for that suite; with --requantise auto)")
     conv.add_argument("--requantise", action="store_true", help="with biases and a multiplier of each filter to int8, on the device")
     conv.add_argument("--plot", metavar="FILE", help="write cycles and bytes of the layers as a drawing (SVG)")
