@@ -13,7 +13,7 @@ heddle bench rnn-plan              parallelism of elements and rows for vector s
 heddle bench rnn                   recurrent layers: --hidden, --threads, --skip-zeros, --threshold; --suite deepbench: beside published
                                    figures; --suite skipping: a small network on 8 multipliers, elements that hardly changed left out;
                                    --suite rnnoise --weights FILE: frames of RNNoise, alone and in several streams
-heddle bench gather                a tile read by all threads from a plain and a swizzled layout; windows by compiled offsets
+heddle bench gather                a tile read by all threads from a plain and a swizzled layout; windows and pixels by compiled offsets
 heddle bench transpose             B in rows and in columns of the same products
 heddle bench elaborate             seconds to generate the Verilog of the device
 heddle bench simspeed              cycles per second of the device, and of cocotb with the ports only, on the same program
