@@ -33,7 +33,7 @@ __all__ = ["conv_row", "layer_row", "print_conv", "total_row"]
 MOST_MACS = 130_000_000         # of a row: more take over a minute to simulate
 _LAYOUT = ImageLayout("NHWC")
 _BYTES = ("read_bytes", "write_bytes", "line_lookups", "shared_bytes", "factor_bytes", "offset_bytes", "representation_bytes",
-          "representation_ms", "line_fetches", "line_fetches_natural", "im2col_bytes")
+          "representation_ms", "line_fetches", "line_fetches_natural", "im2col_bytes", "bank_conflicts")
 
 
 def _scaled_to(most: int, layer: Layer) -> Geometry:
@@ -110,6 +110,7 @@ def _memory(geometry: Geometry, kernels: list[Kernel], stats: Stats) -> dict[str
     ``read_bytes``, ``write_bytes``: on the bus, by the counters of beats. ``line_lookups``: lines that copies looked up in the second-level
     cache, by its counters. ``shared_bytes``, ``factor_bytes``, ``offset_bytes``: on-chip memory (``Footprint``).
     ``representation_bytes``: bases and entries in global memory. ``im2col_bytes``: the left matrix, which no method writes down.
+    ``bank_conflicts``: cycles in which words that ``mm`` fetches waited for their banks, by its counter.
     """
     cfg, counters, used = kernels[0].cfg, stats.counters, cast(MeasuredKernel, kernels[0]).footprint
     timed = stats.cycles is not None
@@ -119,7 +120,8 @@ def _memory(geometry: Geometry, kernels: list[Kernel], stats: Stats) -> dict[str
             "write_bytes": counters["write_beats"] * cfg.axi_bytes if timed else None,
             "line_lookups": counters["level2_hits"] + counters["level2_misses"] if timed and cfg.l2_kib else None,
             "shared_bytes": used.shared, "factor_bytes": used.factors, "offset_bytes": used.offsets,
-            "representation_bytes": tables or None, "im2col_bytes": geometry.pixels * geometry.positions * geometry.channels}
+            "representation_bytes": tables or None, "im2col_bytes": geometry.pixels * geometry.positions * geometry.channels,
+            "bank_conflicts": counters["matrix_bank_conflicts"] if timed else None}
 
 
 def total_row(cfg: Config, rows: list[dict[str, Any]]) -> dict[str, Any]:

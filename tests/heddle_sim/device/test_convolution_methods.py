@@ -45,6 +45,17 @@ def test_a_method_is_a_line(monkeypatch):
         assert expectations(device.cfg, layer)["at once"].cycles == 1
 
 
+@pytest.mark.parametrize("method", ["im2col", "gather"])
+@pytest.mark.parametrize("options", [{"requantise": HALF}, {"w_zero_point": 10}], ids=["requantise", "w_zero_point"])
+def test_refused_before_anything_runs(method, options):
+    """By name, with the methods that have an output stage."""
+    w = np.where(np.eye(2, dtype=bool)[:, :, None, None], -128 * W, 127 * W)     # from -128 to 127
+    with Device("base", "golden", memory_bytes=1 << 16) as device:
+        with pytest.raises(ValueError, match='"compiled" or "depthwise" with requantise, or where w minus w_zero_point has nine bits, not'):
+            device.conv(X, w, method=method, **options)
+        assert device.runs == 0 and device.conv(X, w, **options).y.shape == (1, 2, 2, 2)
+
+
 def test_names():
     """Each has a kernel family of its own, and is a choice of the command line."""
     assert ("auto", *METHODS) == NAMES and all(method.name == name for name, method in METHODS.items())
