@@ -13,7 +13,7 @@ heddle bench rnn-plan              parallelism of elements and rows for vector s
 heddle bench rnn                   recurrent layers: --hidden, --threads, --skip-zeros, --threshold; --suite deepbench: beside published
                                    figures; --suite skipping: a small network on 8 multipliers, elements that hardly changed left out;
                                    --suite rnnoise --weights FILE: frames of RNNoise, alone and in several streams
-heddle bench gather                a tile read by all threads from a plain and a swizzled layout; windows by compiled offsets
+heddle bench gather                a tile read by all threads from a plain and a swizzled layout; windows and pixels by compiled offsets
 heddle bench transpose             B in rows and in columns of the same products
 heddle bench elaborate             seconds to generate the Verilog of the device
 heddle bench simspeed              cycles per second of the device, and of cocotb with the ports only, on the same program
@@ -30,6 +30,7 @@ from heddle.config import Config
 from heddle.errors import UsageError
 from heddle.units import unit_config
 
+from ..device.convolution_methods import NAMES
 from ..draw.cost_svg import cost_svg
 from ..draw.plan_svg import plan_svg
 from ..sparse.orders import MOST_CORES, ORDERS
@@ -124,7 +125,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_json(loads)
     balance.add_argument("--cores", type=positive, default=4, help="default 4, as quad has")
     conv.add_argument("--suite", choices=CONV_SUITES, default="list", help="layers (default list)")
-    conv.add_argument("--method", choices=("both", "auto", "compiled", "depthwise", "im2col"), help="how x is found (default both: im2col "
+    conv.add_argument("--method", choices=("both", *NAMES), help="how x is found (default both: im2col "
                       "and compiled, and depthwise for that suite; with --requantise auto)")
     conv.add_argument("--requantise", action="store_true", help="with biases and a multiplier of each filter to int8, on the device")
     conv.add_argument("--plot", metavar="FILE", help="write cycles and bytes of the layers as a drawing (SVG)")

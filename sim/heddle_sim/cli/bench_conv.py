@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from heddle.config import Config
@@ -14,13 +14,12 @@ from heddle.errors import UsageError
 from ..compiled.geometry import Geometry
 from ..compiled.layout import ImageLayout
 from ..compiled.representation import compile_convolution
+from ..device.convolution_methods import method_of
 from ..device.observers import executed_kernels
 from ..golden.convolution import convolution
 from ..golden.requantise import Requantise
 from ..kernels.compiled_plan import CompiledConvolutionPlan
-from ..kernels.depthwise import DepthwiseKernel
-from ..kernels.footprint import footprint
-from ..kernels.gathered_convolution import GatheredConvolutionKernel
+from ..kernels.measured_kernel import MeasuredKernel
 from .common import check_result, print_rows
 from .convolution_suites import Layer
 
@@ -29,12 +28,12 @@ if TYPE_CHECKING:
     from ..device.stats import Stats
     from ..kernels.kernel import Kernel
 
-__all__ = ["conv_row", "convolution_bound", "layer_row", "print_conv", "total_row"]
+__all__ = ["conv_row", "layer_row", "print_conv", "total_row"]
 
 MOST_MACS = 130_000_000         # of a row: more take over a minute to simulate
 _LAYOUT = ImageLayout("NHWC")
 _BYTES = ("read_bytes", "write_bytes", "line_lookups", "shared_bytes", "factor_bytes", "offset_bytes", "representation_bytes",
-          "representation_ms", "line_fetches", "line_fetches_natural", "im2col_bytes")
+          "representation_ms", "line_fetches", "line_fetches_natural", "im2col_bytes", "bank_conflicts")
 
 
 def _scaled_to(most: int, layer: Layer) -> Geometry:
@@ -100,14 +99,9 @@ def _measured(device: Device, geometry: Geometry, layout: ImageLayout, method: s
         if requantise:
             expected = options["requantise"].apply(expected + options["bias"])
         check_result("y", layout.to_channels_last(y, shape.outputs), expected, "numpy", f"{shape} layout={layout.name} seed={seed}")
-    return (stats.as_row() | {"method": _method(kernels[0]), "bound": convolution_bound(kernels[0])} | _memory(geometry, kernels, stats)
+    kernel = cast(MeasuredKernel, kernels[0])
+    return (stats.as_row() | {"method": method_of(kernel).name, "bound": kernel.lane_bound} | _memory(geometry, kernels, stats)
             | {"checked": bool(check)})
-
-
-def _method(kernel: Kernel) -> str:
-    """The method whose kernel was executed, which "auto" leaves open."""
-    families = {"compiled": CompiledConvolutionPlan, "depthwise": DepthwiseKernel, "gather": GatheredConvolutionKernel}
-    return next((name for name, family in families.items() if isinstance(kernel, family)), "im2col")
 
 
 def _memory(geometry: Geometry, kernels: list[Kernel], stats: Stats) -> dict[str, Any]:
@@ -116,15 +110,18 @@ def _memory(geometry: Geometry, kernels: list[Kernel], stats: Stats) -> dict[str
     ``read_bytes``, ``write_bytes``: on the bus, by the counters of beats. ``line_lookups``: lines that copies looked up in the second-level
     cache, by its counters. ``shared_bytes``, ``factor_bytes``, ``offset_bytes``: on-chip memory (``Footprint``).
     ``representation_bytes``: bases and entries in global memory. ``im2col_bytes``: the left matrix, which no method writes down.
+    ``bank_conflicts``: cycles in which words that ``mm`` fetches waited for their banks, by its counter.
     """
-    cfg, counters, used, timed = kernels[0].cfg, stats.counters, footprint(kernels[0]), stats.cycles is not None
+    cfg, counters, used = kernels[0].cfg, stats.counters, cast(MeasuredKernel, kernels[0]).footprint
+    timed = stats.cycles is not None
     compiled = [kernel for kernel in dict.fromkeys(kernels) if isinstance(kernel, CompiledConvolutionPlan)]
     tables = 4 * sum(kernel.bands * kernel.base_count + kernel.entry_count for kernel in compiled)
     return {"read_bytes": counters["read_beats"] * cfg.axi_bytes if timed else None,
             "write_bytes": counters["write_beats"] * cfg.axi_bytes if timed else None,
             "line_lookups": counters["level2_hits"] + counters["level2_misses"] if timed and cfg.l2_kib else None,
             "shared_bytes": used.shared, "factor_bytes": used.factors, "offset_bytes": used.offsets,
-            "representation_bytes": tables or None, "im2col_bytes": geometry.pixels * geometry.positions * geometry.channels}
+            "representation_bytes": tables or None, "im2col_bytes": geometry.pixels * geometry.positions * geometry.channels,
+            "bank_conflicts": counters["matrix_bank_conflicts"] if timed else None}
 
 
 def total_row(cfg: Config, rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -143,23 +140,6 @@ def layer_row(device: Device, geometry: Geometry, layout: ImageLayout, method: s
     return {"layout": layout.name, "images": geometry.images, "size": "x".join(map(str, geometry.size)), "channels": geometry.channels,
             "outputs": geometry.outputs, "filter": "x".join(map(str, geometry.filter)), "group": geometry.group, "method": method,
             "result": "int8" if requantise else "int32", "seed": seed, "simulator": device.simulator} | figures
-
-
-def convolution_bound(kernel: Kernel) -> float:
-    """Useful part of what the lanes multiply with the tiles and words of a kernel when they never wait."""
-    def full(count: int, step: int) -> float:
-        return count / (-(-count // step) * step)
-    cfg, problem = kernel.cfg, kernel.problem
-    if isinstance(kernel, GatheredConvolutionKernel):
-        return full(kernel.pixels, cfg.threads) * full(kernel.elements, cfg.dot) * full(problem.geometry.outputs, cfg.threads)
-    if isinstance(kernel, DepthwiseKernel):
-        return problem.macs / kernel.least_cycles / cfg.peak_macs(1)
-    if not isinstance(kernel, CompiledConvolutionPlan):
-        return full(problem.shape.pixels, cfg.threads) * full(problem.shape.channels, cfg.dot)
-    # Pixels are columns, a filter is a list of elements.
-    shape = problem.geometry
-    lanes, useful = cfg.threads // problem.ka, 1 - problem.filled / shape.channels
-    return full(shape.outputs // shape.group, lanes) * full(shape.group_channels * shape.positions, cfg.dot) * useful / problem.merged
 
 
 def print_conv(options: argparse.Namespace, cfg: Config, rows: list[dict[str, Any]]) -> None:

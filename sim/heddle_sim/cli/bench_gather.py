@@ -10,7 +10,7 @@ from heddle.config import Config
 from heddle.constants import ROW_BYTES
 
 from ..device.execution import execute
-from ..kernels.element_gather import FORMS, REPEATS, TYPES, ElementGatherKernel, ElementGatherProblem
+from ..kernels.element_gather import FORMS, PLACES, REPEATS, TYPES, ElementGatherKernel, ElementGatherProblem
 from ..kernels.gather import SLICES, GatherProblem
 from ..kernels.planner import plan
 from ..kernels.problem import Operands
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ..device.device import Device
 
 __all__ = ["element_rows", "gather_rows", "print_gather"]
+
+PIXEL_BYTES = 64                # of the images whose place counts
 
 
 def gather_rows(device: Device, seed: int, check: bool) -> list[dict[str, Any]]:
@@ -56,13 +58,16 @@ def gather_rows(device: Device, seed: int, check: bool) -> list[dict[str, Any]]:
 def element_rows(device: Device, seed: int, check: bool) -> list[dict[str, Any]]:
     """A benchmark row for each form of ``gather`` and layout of the image, none where the configuration lacks them.
 
-    Threads gather the elements of their windows, ``entry_bytes`` each. ``gather_cycles``, ``bank_conflicts``: cycles in which requests were
+    Threads gather the elements of their windows, ``entry_bytes`` each: 3 x 3 pixels of four elements, or a pixel of 64 bytes. The latter
+    lies in shared memory as ``place`` says. ``gather_cycles``, ``bank_conflicts``: cycles in which requests were
     at the banks, and those of them in which a thread had to wait, for all windows once. ``elements_a_cycle``: elements of all threads,
     padding included, by the cycles from the first gather to the end of the last one.
     """
     if not device.cfg.gather_offsets:
         return []
-    return [_element_row(device, ElementGatherProblem(layout, nbytes), seed, check) for layout in ("NHWC", "NCHW") for nbytes in FORMS]
+    problems = [ElementGatherProblem(layout, nbytes) for layout in ("NHWC", "NCHW") for nbytes in FORMS]
+    problems += [ElementGatherProblem("NHWC", nbytes, PIXEL_BYTES // nbytes, 1, place) for place in PLACES for nbytes in FORMS]
+    return [_element_row(device, problem, seed, check) for problem in problems]
 
 
 def _element_row(device: Device, problem: ElementGatherProblem, seed: int, check: bool) -> dict[str, Any]:
@@ -89,11 +94,12 @@ def _element_row(device: Device, problem: ElementGatherProblem, seed: int, check
         at_banks, conflicts = (stats.counters[name] / (REPEATS + 1) for name in ("thread_shared_cycles", "thread_bank_conflicts"))
         figures = {"gather_cycles": round(at_banks, 1), "bank_conflicts": round(conflicts, 1),
                    "elements_a_cycle": REPEATS * elements / cycles}
-    return {"layout": problem.layout, "entry_bytes": problem.nbytes, "threads": threads, "elements": elements, "seed": seed,
-            "simulator": device.simulator} | figures | {"cycles": stats.cycles, "counters": dict(stats.counters), "checked": bool(check)}
+    return {"layout": problem.layout, "window": f"{problem.side}x{problem.side}x{problem.channels}", "place": problem.place,
+            "entry_bytes": problem.nbytes, "threads": threads, "elements": elements, "seed": seed,
+            "simulator": device.simulator, **figures, "cycles": stats.cycles, "counters": dict(stats.counters), "checked": bool(check)}
 
 
 def print_gather(options: argparse.Namespace, cfg: Config, rows: list[dict[str, Any]]) -> None:
-    columns = ("layout", "threads", "slices", "entry_bytes", "elements", "gather_cycles", "bank_conflicts", "speedup", "elements_a_cycle",
-               "cycles", "checked")
+    columns = ("layout", "threads", "slices", "window", "place", "entry_bytes", "elements", "gather_cycles", "bank_conflicts", "speedup",
+               "elements_a_cycle", "cycles", "checked")
     print_rows(options, "gather", cfg.name, rows, dict.fromkeys(columns))

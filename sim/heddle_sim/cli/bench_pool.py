@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from heddle.config import Config
@@ -12,9 +12,9 @@ from ..device.observers import executed_kernels
 from ..golden.pooling import add, add_factors, average_pool, max_pool
 from ..golden.requantise import Requantise
 from ..kernels.elementwise import SumKernel
+from ..kernels.measured_kernel import MeasuredKernel
 from ..kernels.panel_sum import PanelSumKernel
 from ..kernels.pooling import PoolKernel
-from .bench_conv import convolution_bound
 from .common import check_result, print_rows
 
 if TYPE_CHECKING:
@@ -68,7 +68,8 @@ def pool_row(device: Device, pool: Pool, seed: int, check: bool) -> dict[str, An
         method, bound = "sparse" if isinstance(kernel, PanelSumKernel) else "thread", kernel.bound()
     else:       # steps of mm, or bytes on the bus
         method = "convolution"
-        bound = max(stats.macs / device.cfg.peak_macs(1) / convolution_bound(kernel), max(x.nbytes, y.nbytes) / device.cfg.axi_bytes)
+        lanes = cast(MeasuredKernel, kernel).lane_bound
+        bound = max(stats.macs / device.cfg.peak_macs(1) / lanes, max(x.nbytes, y.nbytes) / device.cfg.axi_bytes)
     window = {"kernel": "x".join(map(str, pool.kernel)), "stride": pool.stride, "pad": pool.pad, "include_pad": pool.include_pad
               } if pool.kernel else dict.fromkeys(("kernel", "stride", "pad", "include_pad"))
     return {"operation": pool.operation, "image": "x".join(map(str, pool.image)), **window, "method": method, "seed": seed,

@@ -13,7 +13,7 @@ import argparse
 from heddle.constants import UNIFORM_REGISTERS
 from heddle.errors import UsageError
 
-from ..device.convolution import METHODS
+from ..device.convolution_methods import NAMES
 from .bench_conv import layer_row
 from .bench_gemm import gemm_row, print_gemm
 from .common import (
@@ -89,7 +89,7 @@ def _name(options: argparse.Namespace) -> str:
 
 def _add_conv(conv: argparse.ArgumentParser) -> None:
     add_layer(conv)
-    conv.add_argument("--method", choices=METHODS, default="auto", help="how x is found (default auto)")
+    conv.add_argument("--method", choices=NAMES, default="auto", help="how x is found (default auto)")
     conv.add_argument("--requantise", action="store_true", help="with biases and a multiplier of each filter to int8, on the device")
     conv.add_argument("--seed", type=seed, default=0, help="of the operands and of the memory (default 0)")
     conv.add_argument("--no-check", action="store_true", help="do not compare with numpy")

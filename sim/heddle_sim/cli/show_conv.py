@@ -18,13 +18,10 @@ from heddle.errors import UsageError
 from ..compiled.geometry import Geometry
 from ..compiled.layout import ImageLayout
 from ..compiled.representation import compile_convolution
+from ..device.convolution_method import ConvolutionLayer
+from ..device.convolution_methods import METHODS, expectations, fastest_method
 from ..draw.windows import draw, svg, windows
 from ..golden.requantise import Requantise
-from ..kernels.compiled_convolution import CompiledConvolutionKernel, CompiledConvolutionProblem
-from ..kernels.convolution_methods import expectations, fastest_method
-from ..kernels.depthwise import DepthwiseKernel
-from ..kernels.footprint import footprint
-from ..kernels.gathered_convolution import GatheredConvolutionKernel
 from .common import add_config, configuration, print_json
 from .files import write_text
 from .layer_options import add_layer, layer_of
@@ -78,7 +75,7 @@ def _count(number: int, what: str) -> str:
 
 def _plan(options: argparse.Namespace, cfg: Config, geometry: Geometry, layout: ImageLayout) -> None:
     spec = Requantise(1 << 30, 40) if options.requantise else None
-    found = expectations(cfg, CompiledConvolutionProblem(geometry, layout, 0, bias=options.requantise, requantise=spec))
+    found = expectations(cfg, ConvolutionLayer(geometry, layout, bias=options.requantise, requantise=spec))
     taken = fastest_method(found)
     if taken is None:
         raise UsageError(f"a method must be able to do the layer: {'; '.join(method.why_not for method in found.values())}")
@@ -86,7 +83,7 @@ def _plan(options: argparse.Namespace, cfg: Config, geometry: Geometry, layout: 
     for name, method in found.items():
         row = {"method": name, "cycles": method.cycles, "why_not": method.why_not}
         if method.problem is not None:
-            row |= {"runs": method.runs} | (_CUTS[name](cfg, method.problem) if name in _CUTS else {})
+            row |= {"runs": method.runs} | METHODS[name].cuts(cfg, method.problem)
         rows.append(row | {"auto": name == taken})
     if options.json:
         print_json("show conv", cfg.name, rows)
@@ -104,55 +101,3 @@ def _lines(row: dict[str, Any]) -> Iterator[str]:
         if name not in ("method", "cycles", "auto", "why_not"):
             yield f"  {name.replace('_', ' ')}: {value:,}" if isinstance(value, int) else f"  {name.replace('_', ' ')}: {value}"
 
-
-def _compiled(cfg: Config, problem: Any) -> dict[str, Any]:
-    """How the compiled method cuts a layer."""
-    kernel = CompiledConvolutionKernel(cfg, problem)
-    tile, stores = kernel.tile * kernel.parts * kernel.steps // problem.ka, kernel.output.cycles(kernel.tile)
-    decides = "stores" if stores > tile else "products"
-    place = "beside the filters before them" if kernel.halves else "among the mm of their first tile" if kernel.together else "once"
-    if kernel.streamed:
-        place = f"for each tile, {kernel.part_words} at a time"
-    refilled = f", {kernel.entry_count - kernel.entries.resident:,} of which are loaded for each tile" if kernel.entries.window else ""
-    return {
-        "groups_made_one": problem.merged,
-        "channels_filled": problem.filled,
-        "lanes_of_a_filter": problem.ka,
-        "entries": f"{kernel.entry_count:,} of a {'word' if kernel.by_word else 'byte'} each{refilled}",
-        "tiles_of_filters": kernel.filter_tiles,
-        "bands": f"{kernel.bands} of {kernel.rows} rows of the result, {kernel.band_tiles} tiles of {kernel.tile} pixels each"
-                 + ", in one place" * kernel.waits,
-        "cycles_of_a_tile": f"{tile:,} of mm, {stores:,.0f} of stores: the {decides} decide",
-        "weights": f"{kernel.words} words a lane, loaded {place}",
-        "shared_memory": f"{footprint(kernel).shared:,} of {cfg.shared_bytes:,} bytes",
-    }
-
-
-def _gather(cfg: Config, problem: Any) -> dict[str, Any]:
-    """How gathered windows cut a layer."""
-    kernel = GatheredConvolutionKernel(cfg, problem)
-    return {
-        "entries": f"{kernel.elements} of a byte each",
-        "tiles_of_filters": kernel.filter_tiles,
-        "tiles_of_pixels": kernel.tiles,
-        "shared_memory": f"{kernel.shared_end:,} of {cfg.shared_bytes:,} bytes",
-    }
-
-
-def _depthwise(cfg: Config, problem: Any) -> dict[str, Any]:
-    """How depthwise rows cut a layer."""
-    kernel = DepthwiseKernel(cfg, problem)
-    steps, drain = kernel.row_cycles
-    decides = "the sums that leave" if drain > steps else "products"
-    part = kernel.rounds[0]
-    return {
-        "strips": f"{kernel.strips} of {kernel.band} rows of the result, {part.channels} channels each",
-        "rounds": len(kernel.rounds),
-        "panel": f"{kernel.panel_rows(part.rows):,} of {cfg.sparse_rows:,} rows",
-        "cycles_of_a_row": f"{steps} of products, {drain} of sums that leave: {decides} decide",
-        "blocks": f"{len(kernel.blocks(part))} of {kernel.block_rows} rows, {len(kernel.chunks(part))} chunks of the image",
-        "shared_memory": f"{kernel.shared_end:,} of {cfg.shared_bytes:,} bytes",
-    }
-
-
-_CUTS = {"compiled": _compiled, "depthwise": _depthwise, "gather": _gather}

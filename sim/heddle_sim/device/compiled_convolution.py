@@ -6,20 +6,20 @@ from dataclasses import replace
 from functools import reduce
 from math import prod
 from operator import add
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from heddle.config import Config
 
 from ..compiled.geometry import Geometry
 from ..compiled.hardware import within_masks
-from ..compiled.layout import ImageLayout
-from ..golden.requantise import Requantise
 from ..kernels.compiled_convolution import CompiledConvolutionKernel, CompiledConvolutionProblem
-from ..kernels.compiled_groups import expanded_weights, merged_groups, runs_of
+from ..kernels.compiled_groups import expanded_weights, expected_cycles, merged_groups, runs_of
 from ..kernels.parts.fitting import fitted
 from ..kernels.plan_cache import cached_plan
 from ..kernels.planner import plan
-from ..kernels.problem import Elements, Operands
+from ..kernels.problem import Operands, Problem
+from .convolution_method import Convolution, ConvolutionLayer, ConvolutionMethod, Expectation
 from .device_array import DeviceArray, place_constant
 from .execution import execute
 from .host import Host
@@ -28,33 +28,66 @@ from .memory import UNWRITTEN, GlobalMemory, Placement
 if TYPE_CHECKING:
     from .stats import Stats
 
-__all__ = ["compiled_convolution"]
+__all__ = ["CompiledMethod"]
 
 
-def compiled_convolution(device: Host, x: np.ndarray | DeviceArray, w: np.ndarray, geometry: Geometry, layout: ImageLayout,
-                         zero_point: int = 0, bias: np.ndarray | None = None, requantise: Requantise | None = None,
-                         keep: bool = False) -> tuple[np.ndarray | DeviceArray, Stats]:
-    """``(y, stats)``; ``x`` and ``y`` of ``layout``, ``w`` (outputs, channels / group, positions…), of 8 bits or int16 from -255 to 254,
-    ``bias`` int32 (outputs,).
+class CompiledMethod(ConvolutionMethod):
+    """``mm`` finds its elements by a list of offsets that is made before the run."""
 
-    y is int32, or of the type of ``requantise``. The host pads x where threads have too few mask
-    bits for its padding. ``keep``: y stays in global memory where one run computes it.
-    """
-    parts, runs = [], []
-    inner = within_masks(geometry)
-    x, geometry = layout.padded(x, geometry, inner, zero_point), inner
-    wide_range = w.dtype.itemsize > 1
-    elements = Elements(1, x.dtype.kind == "i", True if wide_range else w.dtype.kind == "i")
-    problem = CompiledConvolutionProblem(geometry, layout, 0, elements, zero_point, bias is not None, requantise=requantise,
-                                         addends=1 + wide_range)
+    name, kernel, tabled, general = "compiled", CompiledConvolutionKernel, True, True
+
+    def expected(self, cfg: Config, layer: ConvolutionLayer) -> Expectation:
+        """See ``ConvolutionMethod``."""
+        problem = merged_groups(cfg, _problem(layer))
+        return Expectation(expected_cycles(cfg, problem), problem.geometry.images * len(runs_of(problem)), problem)
+
+    def run(self, device: Host, convolution: Convolution) -> tuple[np.ndarray | DeviceArray, Stats]:
+        """See ``ConvolutionMethod``."""
+        return _compiled(device, convolution)
+
+    def cuts(self, cfg: Config, problem: Problem) -> dict[str, Any]:
+        """See ``ConvolutionMethod``."""
+        problem = cast(CompiledConvolutionProblem, problem)
+        kernel = CompiledConvolutionKernel(cfg, problem)
+        tile, stores = kernel.tile * kernel.parts * kernel.steps // problem.ka, kernel.output.cycles(kernel.tile)
+        decides = "stores" if stores > tile else "products"
+        place = "beside the filters before them" if kernel.halves else "among the mm of their first tile" if kernel.together else "once"
+        if kernel.streamed:
+            place = f"for each tile, {kernel.part_words} at a time"
+        refilled = f", {kernel.entry_count - kernel.entries.resident:,} of which are loaded for each tile" if kernel.entries.window else ""
+        return {
+            "groups_made_one": problem.merged,
+            "channels_filled": problem.filled,
+            "lanes_of_a_filter": problem.ka,
+            "entries": f"{kernel.entry_count:,} of a {'word' if kernel.by_word else 'byte'} each{refilled}",
+            "tiles_of_filters": kernel.filter_tiles,
+            "bands": f"{kernel.bands} of {kernel.rows} rows of the result, {kernel.band_tiles} tiles of {kernel.tile} pixels each"
+                     + ", in one place" * kernel.waits,
+            "cycles_of_a_tile": f"{tile:,} of mm, {stores:,.0f} of stores: the {decides} decide",
+            "weights": f"{kernel.words} words a lane, loaded {place}",
+            "shared_memory": f"{kernel.footprint.shared:,} of {cfg.shared_bytes:,} bytes",
+        }
+
+
+def _problem(layer: ConvolutionLayer) -> CompiledConvolutionProblem:
+    """Of all groups; the host pads x where threads have too few mask bits for its padding."""
+    return CompiledConvolutionProblem(within_masks(layer.geometry), layer.layout, 0, layer.elements, layer.zero_point, layer.bias,
+                                      layer.requantise, addends=layer.addends)
+
+
+def _compiled(device: Host, convolution: Convolution) -> tuple[np.ndarray | DeviceArray, Stats]:
+    """``(y, stats)``; y stays in global memory where one run computes it."""
+    layer, bias = convolution.layer, convolution.bias
+    layout, problem, parts, runs = layer.layout, _problem(layer), [], []
+    x = layout.padded(convolution.x, layer.geometry, problem.geometry, layer.zero_point)
     whole = cached_plan("groups", device.cfg, problem,
                         lambda: fitted(device.cfg, problem.name, lambda cfg: merged_groups(cfg, problem)))
-    wide, geometry = expanded_weights(w, geometry.group, whole), whole.geometry
+    wide, geometry = expanded_weights(convolution.w, layer.geometry.group, whole), whole.geometry
     if whole.filled:
         x = np.asarray(x)
         x = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, whole.filled)])
     problems = runs_of(whole)
-    keep = keep and len(problems) == 1
+    keep = convolution.keep and len(problems) == 1
     for run in problems:
         mine = slice((run.group or 0) * run.outputs, ((run.group or 0) + 1) * run.outputs)
         kernel = cast(CompiledConvolutionKernel, plan(device.cfg, run))

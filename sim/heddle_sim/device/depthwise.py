@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from heddle.config import Config
 
-from ..compiled.geometry import Geometry
-from ..compiled.layout import ImageLayout
 from ..golden.requantise import Requantise
 from ..kernels.depthwise import DepthwiseKernel, DepthwiseProblem
-from ..kernels.depthwise_plan import alike_weights, filled_channels
+from ..kernels.depthwise_plan import filled_channels
 from ..kernels.parts.planes import Planes
 from ..kernels.planner import plan
-from ..kernels.problem import Elements
+from ..kernels.problem import Problem
 from ..kernels.sparse_product import SparseOperands
+from .convolution_method import Convolution, ConvolutionLayer, ConvolutionMethod, Expectation
 from .device_array import DeviceArray, place_constant
 from .execution import execute
 from .host import Host
@@ -26,26 +26,66 @@ from .memory import UNWRITTEN, Placement
 if TYPE_CHECKING:
     from .stats import Stats
 
-__all__ = ["depthwise_convolution"]
+__all__ = ["DepthwiseMethod"]
 
 
-def depthwise_convolution(device: Host, x: np.ndarray | DeviceArray, w: np.ndarray, geometry: Geometry, layout: ImageLayout,
-                          zero_point: int = 0, bias: np.ndarray | None = None, requantise: Requantise | None = None,
-                          keep: bool = False) -> tuple[np.ndarray | DeviceArray, Stats]:
-    """``(y, stats)``; ``x`` and ``y`` with channels last, ``w`` (channels, 1, positions…) of 8 bits, ``bias`` int32 (channels,).
+class DepthwiseMethod(ConvolutionMethod):
+    """On the sparse engine, for channels last, which are filled up to a multiple of 16, with a filter each."""
 
-    y is int32, or of the type of ``requantise``. ``keep``: y stays in global memory, where channels are a multiple of 16; others are
-    filled up to one before.
-    """
-    channels, geometry = geometry.channels, filled_channels(geometry)
-    more = geometry.channels - channels
+    name, kernel = "depthwise", DepthwiseKernel
+
+    def why_not(self, layer: ConvolutionLayer) -> str:
+        """See ``ConvolutionMethod``."""
+        return "w minus w_zero_point must fit int8 or uint8 for method \"depthwise\"" if layer.addends > 1 else ""
+
+    def suggests(self, layer: ConvolutionLayer) -> bool:
+        """See ``ConvolutionMethod``."""
+        return layer.geometry.depthwise
+
+    def expected(self, cfg: Config, layer: ConvolutionLayer) -> Expectation:
+        """See ``ConvolutionMethod``."""
+        images, problem = layer.geometry.images, _problem(layer)
+        kernel = DepthwiseKernel.fitting(cfg, problem)
+        return Expectation(images * kernel.expected_cycles, images * len(kernel.turns), problem)
+
+    def run(self, device: Host, convolution: Convolution) -> tuple[np.ndarray | DeviceArray, Stats]:
+        """See ``ConvolutionMethod``."""
+        return _depthwise(device, convolution)
+
+    def cuts(self, cfg: Config, problem: Problem) -> dict[str, Any]:
+        """See ``ConvolutionMethod``."""
+        kernel = DepthwiseKernel(cfg, cast(DepthwiseProblem, problem))
+        steps, drain = kernel.row_cycles
+        decides = "the sums that leave" if drain > steps else "products"
+        part = kernel.rounds[0]
+        return {
+            "strips": f"{kernel.strips} of {kernel.band} rows of the result, {part.channels} channels each",
+            "rounds": len(kernel.rounds),
+            "panel": f"{kernel.panel_rows(part.rows):,} of {cfg.sparse_rows:,} rows",
+            "cycles_of_a_row": f"{steps} of products, {drain} of sums that leave: {decides} decide",
+            "blocks": f"{len(kernel.blocks(part))} of {kernel.block_rows} rows, {len(kernel.chunks(part))} chunks of the image",
+            "shared_memory": f"{kernel.shared_end:,} of {cfg.shared_bytes:,} bytes",
+        }
+
+
+def _problem(layer: ConvolutionLayer) -> DepthwiseProblem:
+    """With channels filled up."""
+    shape = filled_channels(layer.geometry)
+    return DepthwiseProblem(shape, layer.layout, layer.elements, layer.zero_point, layer.bias, layer.alike, layer.requantise,
+                            shape.channels - layer.geometry.channels)
+
+
+def _depthwise(device: Host, convolution: Convolution) -> tuple[np.ndarray | DeviceArray, Stats]:
+    """``(y, stats)``; y stays in global memory where channels are a multiple of 16; others are filled up to one before."""
+    layer, x, w, bias, keep = convolution.layer, convolution.x, convolution.w, convolution.bias, convolution.keep
+    problem, channels, layout = _problem(layer), layer.geometry.channels, layer.layout
+    geometry, more = problem.geometry, problem.filled
     if more:
-        x, w, bias, requantise = np.asarray(x), _grown(w, more), None if bias is None else _grown(bias, more), _of_all(requantise, more)
-        x, keep = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, more)]), False
-    elements = Elements(1, x.dtype.kind == "i", w.dtype.kind == "i")
-    problem = DepthwiseProblem(geometry, layout, elements, zero_point, bias is not None, alike_weights(w), requantise, more)
+        problem = replace(problem, requantise=_of_all(layer.requantise, more))
+        x, w, bias, keep = np.asarray(x), _grown(w, more), None if bias is None else _grown(bias, more), False
+        x = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, more)])
     kernel = cast(DepthwiseKernel, plan(device.cfg, problem))
-    memory, dtype = device.memory, np.dtype(np.int32 if requantise is None else requantise.dtype)
+    memory, dtype = device.memory, np.dtype(np.int32 if layer.requantise is None else layer.requantise.dtype)
     planes = Planes.of(layout, geometry.images, geometry.channels, geometry.size, 1)
     result = Planes.of(layout, geometry.images, geometry.outputs, geometry.result, dtype.itemsize)
     nbytes, shape = result.image * geometry.images, layout.shape(geometry.images, geometry.outputs, geometry.result)

@@ -17,8 +17,6 @@ from ..arguments import check_flag, integer_array
 from ..compiled.geometry import Geometry
 from ..compiled.layout import ImageLayout
 from ..golden.requantise import MAX_SHIFT, Bounds, Requantise
-from ..kernels.compiled_plan import CompiledConvolutionProblem
-from ..kernels.convolution_methods import expectations, fastest_method
 from ..kernels.parts.fitting import Unfit
 from ..kernels.parts.planes import Planes
 from ..kernels.parts.requantisation import check_one_shift
@@ -26,8 +24,8 @@ from ..kernels.plan_cache import cached_plan
 from ..kernels.planner import plan
 from ..kernels.pooling import PoolKernel, PoolProblem
 from ..kernels.problem import Elements, Operands
-from .compiled_convolution import compiled_convolution
-from .depthwise import depthwise_convolution
+from .convolution_method import Convolution, ConvolutionLayer
+from .convolution_methods import METHODS, expectations, fastest_method
 from .device_array import DeviceArray, place_constant
 from .execution import execute
 from .host import Host, Pads
@@ -103,7 +101,7 @@ def pool_problem(kind: str, x: np.ndarray, layout: ImageLayout, *, kernel: int |
 class ConvolvedAverage(NamedTuple):
     """A depthwise convolution ``layer`` whose filters have ``weight`` everywhere, by ``method`` of ``Device.conv``."""
 
-    layer: CompiledConvolutionProblem
+    layer: ConvolutionLayer
     weight: int
     method: str
 
@@ -121,11 +119,11 @@ def depthwise_average(cfg: Config, problem: PoolProblem) -> ConvolvedAverage | N
     if (factors != factor).any() or left > _MOST_LEFT or shift + left > MAX_SHIFT or (255 * shape.positions << left).bit_length() > 31:
         return None
     # Without ``requantise`` padding counts as what it reads as.
-    layer = CompiledConvolutionProblem(
-        shape, _LAST, 0, Elements(1, problem.signed, True), problem.fill, bias=problem.requantise is None and problem.fill != 0,
-        requantise=Requantise(factor, shift + left, spec.zero_point, minimum, maximum, dtype=spec.dtype))
-    found = expectations(cfg, layer, alike=True)
-    method = fastest_method({name: found[name] for name in ("compiled", "depthwise")})
+    layer = ConvolutionLayer(
+        shape, _LAST, Elements(1, problem.signed, True), problem.fill, bias=problem.requantise is None and problem.fill != 0,
+        requantise=Requantise(factor, shift + left, spec.zero_point, minimum, maximum, dtype=spec.dtype), alike=True)
+    found = expectations(cfg, layer)
+    method = fastest_method(found)
     if method is None:
         return None
     with suppress(Unfit):
@@ -159,8 +157,7 @@ def _run(device: Host, x: np.ndarray | DeviceArray, layout: ImageLayout, problem
         layer, weight, method = convolution
         w = np.full((shape.channels, 1, *shape.filter), weight, np.int8)
         bias = np.full(shape.channels, weight * shape.positions * problem.fill, np.int32) if layer.bias else None
-        convolve = depthwise_convolution if method == "depthwise" else compiled_convolution
-        y, stats = convolve(device, planes, w, shape, _LAST, problem.fill, bias, layer.requantise, keep)
+        y, stats = METHODS[method].run(device, Convolution(layer, planes, w, bias, keep))
     size = shape.result[:layout.spatial]
     if isinstance(y, DeviceArray):
         return y.reshape(images, *size, channels), stats

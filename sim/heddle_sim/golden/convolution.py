@@ -32,7 +32,7 @@ def convolution(x: np.ndarray, w: np.ndarray, padding: Sequence[tuple[int, int]]
     Returns
     -------
     int32 array (N, …, K)
-        Sums.
+        Sums modulo 2**32.
     """
     if group > 1:
         parts = zip(np.split(x, group, axis=-1), np.split(w, group))

@@ -20,14 +20,14 @@ from ..compiled.representation import Representation, compile_convolution
 from ..golden.requantise import Requantise
 from ..isa.features import lacking
 from .compiled_cycles import CompiledCycles, gather_cycles
-from .kernel import Kernel
+from .measured_kernel import REGISTER_BYTES, Footprint, MeasuredKernel
 from .parts.fitting import Region, Unfit, check_regions, check_tensors
 from .parts.offset_window import ENTRY_BYTES, OffsetWindow
 from .parts.output_tile import OutputTile
 from .parts.planes import Planes
 from .parts.register_groups import half_words, words_per_group
 from .parts.shares import Share, share_out
-from .parts.tiling import MAX_SLICES, round_up
+from .parts.tiling import MAX_SLICES, full_part, round_up
 from .problem import Elements, Problem
 
 __all__ = ["CHUNK_SLOTS", "CompiledConvolutionPlan", "CompiledConvolutionProblem"]
@@ -85,7 +85,7 @@ class CompiledConvolutionProblem(Problem):
         return macs // self.merged // self.geometry.images // (1 if self.group is None else self.geometry.group)
 
 
-class CompiledConvolutionPlan(Kernel):
+class CompiledConvolutionPlan(MeasuredKernel):
     """What a ``CompiledConvolutionProblem`` takes of a configuration, how it is cut, and its operands; the program is the kernel's.
 
     ``whole``: an odd one: one band has all rows; from 2 on the weights have one place; from 4 on they are loaded in front of the first
@@ -199,6 +199,22 @@ class CompiledConvolutionPlan(Kernel):
         """Whether the second weights are copied before the first tile: ``mm`` of a tile is too short to hide a copy, which is worth to wait
         until the threads have read the first ones."""
         return self.tile * self.parts * self.steps / self.problem.ka < _COPY
+
+    @property
+    def footprint(self) -> Footprint:
+        """See ``MeasuredKernel``; factor registers hold weights, of streamed filters two parts."""
+        words = 2 * self.part_words if self.streamed else self.words * (2 if self.halves else 1)
+        shared = self.slab + self.slab_bytes * min(self.bands, self.band_places)
+        return Footprint(shared, self.cfg.threads * (self.cfg.dot * words + 2 * REGISTER_BYTES),
+                         ENTRY_BYTES * (self.entries.resident + self.entries.window))
+
+    @property
+    def lane_bound(self) -> float:
+        """See ``MeasuredKernel``; pixels are columns, a filter is a list of elements."""
+        problem, shape = self.problem, self.problem.geometry
+        lanes, useful = self.cfg.threads // problem.ka, 1 - problem.filled / shape.channels
+        elements = shape.group_channels * shape.positions
+        return full_part(shape.outputs // shape.group, lanes) * full_part(elements, self.cfg.dot) * useful / problem.merged
 
     def shares_of(self, bands: int) -> list[Share]:
         """Of each core: bands, of so many, as rows, and tiles of filters as columns."""

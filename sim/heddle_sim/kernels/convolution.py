@@ -22,14 +22,14 @@ from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, PRODUCT_REGISTER
 from heddle.errors import UsageError
 
 from ..isa.features import lacking
-from .kernel import Kernel
+from .measured_kernel import REGISTER_BYTES, Footprint, MeasuredKernel
 from .parts.fitting import Region, Unfit, check_factors, check_regions
 from .parts.launch import Launch
 from .parts.merges import write_scaled
 from .parts.register_groups import half_words
 from .parts.shares import Share, begin_share, share_out
 from .parts.text import KernelText
-from .parts.tiling import MAX_SLICES, round_up
+from .parts.tiling import MAX_SLICES, full_part, round_up
 from .problem import ConvolutionProblem, Operands
 
 __all__ = ["ConvolutionKernel"]
@@ -46,7 +46,7 @@ _STORE = 275                # of a tile's stores, as far as its steps do not hid
 _TILE = 10                  # between two tiles
 
 
-class ConvolutionKernel(Kernel):
+class ConvolutionKernel(MeasuredKernel):
     """Implicit matrix product (im2col) of a ``ConvolutionProblem``.
 
     The program is a ring of four blocks, one for each slot. What happens once a tile or once a row of the filter stands behind them. It
@@ -127,6 +127,17 @@ class ConvolutionKernel(Kernel):
             if blocks == 1:
                 return
             kernel = cls(cfg, problem, kernel.stage_count, blocks // 2)
+
+    @property
+    def footprint(self) -> Footprint:
+        """See ``MeasuredKernel``."""
+        factors = self.cfg.threads * (2 * self.used_bytes + REGISTER_BYTES)
+        return Footprint(max(self.stages) + self.stage_bytes, factors, 0)
+
+    @property
+    def lane_bound(self) -> float:
+        """See ``MeasuredKernel``; lanes are pixels."""
+        return full_part(self.shape.pixels, self.cfg.threads) * full_part(self.shape.channels, self.cfg.dot)
 
     def a_place(self, slot: int) -> int:
         """Shared address of the pixels of a slot; the weights lie behind them."""

@@ -20,7 +20,7 @@ from ..golden.requantise import MAX_MULTIPLIER, Requantise
 from ..isa.features import lacking
 from ..sparse.compressed import Compressed
 from ..sparse.job import depthwise_bytes, most_weights, panel_record, rows_package, scale_table, weight_rows
-from .kernel import Kernel
+from .measured_kernel import Footprint, MeasuredKernel
 from .parts.fitting import Region, Unfit, check_regions, check_tensors
 from .parts.output_stage import bias_words
 from .parts.sparse_schedule import Block
@@ -91,7 +91,7 @@ class Round(NamedTuple):
     rows: int
 
 
-class DepthwisePlan(Kernel):
+class DepthwisePlan(MeasuredKernel):
     """What a ``DepthwiseProblem`` takes of a configuration, how it is cut, and its tables; the program is the kernel's.
 
     ``pieces``: rounds that the rows of a strip take, at least. Raises ``UsageError`` for what the method cannot do, ``Unfit`` where memory
@@ -217,6 +217,16 @@ class DepthwisePlan(Kernel):
     def least_cycles(self) -> int:
         """Cycles of an image that nothing waits for."""
         return max(self.row_cycles) * self.inner_result * sum(max(part.rows for part in turn) for turn in self.turns)
+
+    @property
+    def footprint(self) -> Footprint:
+        """See ``MeasuredKernel``."""
+        return Footprint(self.shared_end, self.panel_rows(self.rows) * self.cfg.sparse_columns, 0)
+
+    @property
+    def lane_bound(self) -> float:
+        """See ``MeasuredKernel``."""
+        return self.problem.macs / self.least_cycles / self.cfg.peak_macs(1)
 
     @cached_property
     def rounds(self) -> list[Round]:

@@ -27,13 +27,13 @@ from ..compiled.geometry import Geometry
 from ..compiled.hardware import base_words, check_masks, entry_words
 from ..compiled.layout import ImageLayout, ImageStrides
 from ..compiled.representation import Representation, compile_convolution
-from .kernel import Kernel
+from .measured_kernel import REGISTER_BYTES, Footprint, MeasuredKernel
 from .parts.fitting import Unfit
 from .parts.launch import Launch
-from .parts.offset_window import offset_lines
+from .parts.offset_window import ENTRY_BYTES, offset_lines
 from .parts.register_groups import GROUP_REGISTERS, half_words, words_per_group
 from .parts.text import KernelText
-from .parts.tiling import MAX_SLICES, round_up
+from .parts.tiling import MAX_SLICES, full_part, round_up
 from .problem import Elements, Operands, Problem
 
 __all__ = ["GatheredConvolutionKernel", "GatheredConvolutionProblem"]
@@ -62,7 +62,7 @@ class GatheredConvolutionProblem(Problem):
         return "a gathered convolution"
 
 
-class GatheredConvolutionKernel(Kernel):
+class GatheredConvolutionKernel(MeasuredKernel):
     """Gathers and ``mm`` for a ``GatheredConvolutionProblem``.
 
     Operands: ``a`` the ``image_data``, ``b`` the ``filter_data``, ``c`` the planes of the result, ``plane_pitch`` bytes apart, one for each
@@ -135,6 +135,17 @@ class GatheredConvolutionKernel(Kernel):
                    kernel.filter_tiles * (stores + _STORES) + gathers, kernel.filter_tiles * 4 * threads ** 2 // cfg.axi_bytes)
         start = (kernel.image_bytes + kernel.row_bytes * threads) // cfg.axi_bytes + gathers + _START + _ENTRY * kernel.elements
         return start + kernel.tiles * tile + kernel.behind * stores
+
+    @property
+    def footprint(self) -> Footprint:
+        """See ``MeasuredKernel``."""
+        return Footprint(self.shared_end, self.cfg.threads * (2 * self.row_bytes + REGISTER_BYTES), ENTRY_BYTES * self.elements)
+
+    @property
+    def lane_bound(self) -> float:
+        """See ``MeasuredKernel``; lanes are pixels."""
+        threads, outputs = self.cfg.threads, self.problem.geometry.outputs
+        return full_part(self.pixels, threads) * full_part(self.elements, self.cfg.dot) * full_part(outputs, threads)
 
     @cached_property
     def representation(self) -> Representation:

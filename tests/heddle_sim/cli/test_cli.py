@@ -221,12 +221,18 @@ def test_generate_names_the_configuration_of_a_unit(capsys, tmp_path):
 
 
 def test_bench_gather(capsys):
-    plain, swizzled, *windows = answer(capsys, "bench", "gather", "--config", "tiny", "--memory-mib", "1")["rows"]
+    plain, swizzled, *others = answer(capsys, "bench", "gather", "--config", "tiny", "--memory-mib", "1")["rows"]
+    windows, pixels = others[:8], others[8:]
     assert (plain["layout"], swizzled["layout"]) == ("plain", "swizzled") and plain["checked"] and swizzled["checked"]
     assert (plain["gather_cycles"], plain["bank_conflicts"]) == (8, 7)          # eight threads at one bank
     assert (swizzled["gather_cycles"], swizzled["bank_conflicts"]) == (1, 0) and swizzled["speedup"] == 8
     assert [(row["layout"], row["entry_bytes"]) for row in windows] == [(name, size) for name in ("NHWC", "NCHW") for size in (1, 4, 8, 16)]
     assert all(row["checked"] and row["elements_a_cycle"] > 1 for row in windows) and windows[0]["bank_conflicts"] == 0
+    assert [(row["place"], row["entry_bytes"]) for row in pixels] == [(place, size) for place in ("dense", "odd pitch", "swizzled")
+                                                                      for size in (1, 4, 8, 16)]
+    for row in pixels:          # eight threads at two banks: three of four wait
+        waits = 3 * row["elements"] / 8 if row["place"] == "dense" else 0
+        assert row["checked"] and row["bank_conflicts"] == waits, row
     assert answer(capsys, "bench", "gather", *GOLDEN)["rows"][1]["gather_cycles"] is None
 
 

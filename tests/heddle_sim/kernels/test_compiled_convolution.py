@@ -8,7 +8,6 @@ from heddle import load_config
 from heddle.constants import ROW_BYTES
 from heddle_sim.compiled import LAYOUTS, Geometry, ImageLayout, compile_convolution
 from heddle_sim.device import Device
-from heddle_sim.device.compiled_convolution import compiled_convolution
 from heddle_sim.golden.convolution import convolution
 from heddle_sim.kernels.compiled_convolution import CompiledConvolutionKernel, CompiledConvolutionProblem
 from heddle_sim.kernels.planner import plan
@@ -288,7 +287,8 @@ def test_padding_reads_as_the_zero_point(name, zero_point, hardware):
     rng, layout = np.random.default_rng(15), ImageLayout(name)
     shape = Geometry(2, (5, 6), 8, 9, (2, 3), ((1, 1), (2, 1)), (1, 2), (1, 1))
     x, w = rng.integers(-128, 128, (2, 5, 6, 8), np.int8), rng.integers(-128, 128, (9, 8, 2, 3), np.int8)
-    y, _ = compiled_convolution(hardware, layout.from_channels_last(x), w, shape, layout, zero_point)
+    y, _ = hardware.conv(layout.from_channels_last(x), w, pads=shape.padding, strides=shape.stride, layout=layout.name, method="compiled",
+                         x_zero_point=zero_point)
     padded = np.pad(x, ((0, 0), *shape.padding, (0, 0)), constant_values=zero_point)
     wanted = convolution(padded, np.moveaxis(w, 1, -1), ((0, 0),) * 2, shape.stride, shape.dilation)
     assert np.array_equal(layout.to_channels_last(y, 9), wanted - zero_point * w.astype(np.int32).sum(axis=(1, 2, 3)))

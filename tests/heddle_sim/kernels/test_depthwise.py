@@ -8,11 +8,11 @@ from heddle.config import ConfigError
 from heddle_sim import Device, Requantise
 from heddle_sim.compiled.geometry import Geometry
 from heddle_sim.compiled.layout import ImageLayout
+from heddle_sim.device.convolution_method import ConvolutionLayer
+from heddle_sim.device.convolution_methods import expectations, fastest_method
 from heddle_sim.device.observers import executed_kernels
 from heddle_sim.golden.convolution import convolution
 from heddle_sim.kernels.compiled_convolution import CompiledConvolutionKernel
-from heddle_sim.kernels.compiled_plan import CompiledConvolutionProblem
-from heddle_sim.kernels.convolution_methods import expectations, fastest_method
 from heddle_sim.kernels.depthwise import DepthwiseKernel
 from heddle_verif.variants.unit_variants import PRESETS
 
@@ -97,7 +97,7 @@ def check_random(device, rng, count):
     while done < count:
         layer = random_layer(rng)
         try:
-            problem = CompiledConvolutionProblem(geometry(layer), ImageLayout("NHWC"))
+            problem = ConvolutionLayer(geometry(layer), ImageLayout("NHWC"))
         except ValueError:          # the filter does not fit the padded image
             continue
         if refusal := expectations(device.cfg, problem)["depthwise"].why_not:
@@ -142,7 +142,7 @@ def test_when_it_is_taken():
     cfg, rng = load_config("base"), np.random.default_rng(1)
     shape = geometry((1, (14, 14), 128, (3, 3), 1, 1, 1))
     spec = Requantise(1 << 30, 40)
-    found = expectations(cfg, CompiledConvolutionProblem(shape, ImageLayout("NHWC"), 0, bias=True, requantise=spec))
+    found = expectations(cfg, ConvolutionLayer(shape, ImageLayout("NHWC"), bias=True, requantise=spec))
     assert fastest_method(found) == "depthwise" and 3 * found["depthwise"].cycles < 2 * found["compiled"].cycles
     with Device("base", "golden", memory_bytes=1 << 18) as device, executed_kernels() as kernels:
         check(device, (1, (6, 6), 32, (3, 3), 1, 1, 1), rng, method="auto")
@@ -194,7 +194,7 @@ def test_wide_images():
 
 def test_every_preset_with_the_engine_takes_it():
     """And the others say what they lack."""
-    problem = CompiledConvolutionProblem(geometry(LAYERS[0]), ImageLayout("NHWC"))
+    problem = ConvolutionLayer(geometry(LAYERS[0]), ImageLayout("NHWC"))
     for name, cfg in PRESETS.items():
         if not cfg.tensors:
             continue

@@ -8,9 +8,9 @@ from heddle_sim import Requantise
 from heddle_sim.compiled.geometry import Geometry
 from heddle_sim.compiled.layout import ImageLayout
 from heddle_sim.device import Device
+from heddle_sim.device.convolution_method import ConvolutionLayer
+from heddle_sim.device.convolution_methods import expectations, fastest_method
 from heddle_sim.golden.convolution import convolution
-from heddle_sim.kernels.compiled_plan import CompiledConvolutionProblem
-from heddle_sim.kernels.convolution_methods import expectations, fastest_method
 from heddle_sim.kernels.gathered_convolution import GatheredConvolutionKernel, GatheredConvolutionProblem
 
 # Images, channels, size, filters, filter, pads, strides.
@@ -63,12 +63,12 @@ def test_planes_of_many_pixels_are_gathered():
     """1 x 1 filters of planes: ``mm`` would gather each word from eight planes; the threads gather neighbouring bytes."""
     geometry = Geometry(1, (28, 28), 64, 256, (1, 1), ((0, 0), (0, 0)), (1, 1), (1, 1))
     cfg = load_config("base")
-    layers = {layout: CompiledConvolutionProblem(geometry, ImageLayout(layout)) for layout in ("NCHW", "NHWC")}
+    layers = {layout: ConvolutionLayer(geometry, ImageLayout(layout)) for layout in ("NCHW", "NHWC")}
     found = expectations(cfg, layers["NCHW"])
     assert fastest_method(found) == "gather" and found["gather"].cycles < 0.8 * found["compiled"].cycles
     assert expectations(cfg, layers["NHWC"])["gather"].why_not
     assert expectations(cfg.replace(gather_offsets=False), layers["NCHW"])["gather"].why_not
-    biased = CompiledConvolutionProblem(geometry, ImageLayout("NCHW"), bias=True)      # which the host would add
+    biased = ConvolutionLayer(geometry, ImageLayout("NCHW"), bias=True)      # which the host would add
     assert expectations(cfg, biased)["gather"].why_not.startswith("method \"gather\" must be asked for by name with bias or x_zero_point")
 
 

@@ -29,6 +29,11 @@ def round_up(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple
 
 
+def full_part(count: int, step: int) -> float:
+    """Part that ``count`` is of the next multiple of ``step``."""
+    return count / round_up(count, step)
+
+
 def odd_pitch(nbytes: int) -> int:
     """A distance of rows in shared memory that lets neighbouring rows meet different banks: an odd number of 16-byte blocks."""
     return (round_up(nbytes, BANK_BYTES) // BANK_BYTES | 1) * BANK_BYTES
