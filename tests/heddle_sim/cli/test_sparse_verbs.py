@@ -89,6 +89,8 @@ def test_balance(capsys):
     rows = answer(capsys, "bench", "balance", "--config", "base")["rows"]
     assert len(rows) > 12
     for row in rows:
+        assert row["slowest_cycles"] / row["mean_cycles"] == pytest.approx(row["dynamic_sorted"], abs=1e-4)
+        assert all(max(ends) / row["mean_cycles"] == pytest.approx(row[order], abs=1e-4) for order, ends in row["core_cycles"].items())
         assert 1 <= row["dynamic_sorted"] <= row["natural"] and row["dynamic_sorted"] <= row["dynamic"] + 1e-4
     assert max(row["natural"] for row in rows) > 1.1
     assert all(row[order] == 1 for row in answer(capsys, "bench", "balance", "--config", "base", "--cores", "1")["rows"]
