@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Writes the pages and pictures of docs/ that are generated from tables and models and committed, then builds the site in build/docs/html.
-# With an argument only a part: "pages", "site", or "measured" (the picture that runs the hardware, which takes minutes).
+# With an argument only a part: "pages", "site", or "measured" (pictures that run the hardware, which takes minutes).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 what=${1:-all}
@@ -29,6 +29,8 @@ fi
 if [ "$what" = measured ]; then
     .venv/bin/heddle bench conv --quiet --plot docs/images/convolution-costs.svg >/dev/null
     echo "wrote docs/images/convolution-costs.svg"
+    .venv/bin/heddle bench spmm --quiet --plot docs/images/sparse-break-even.svg >/dev/null
+    echo "wrote docs/images/sparse-break-even.svg"
 fi
 if [ "$what" = all ] || [ "$what" = site ]; then
     .venv/bin/python -m heddle_sim.docgen.site

@@ -5,7 +5,8 @@ heddle bench merge                 what merges gain for products of few rows
 heddle bench copy                  boxes of tensors: rows, ranks, modes, swizzles, strides; --quick: some of them
 heddle bench conv                  convolutions of one image: cycles, bytes moved, on-chip memory; --plot: as a drawing
 heddle bench pool                  pooling, and sums of two tensors, with the bound of each
-heddle bench spmm                  sparse times dense: --suite, --n, --side, --resident, --no-sub-warps
+heddle bench spmm                  sparse times dense: --suite, --n, --side, --resident, --no-sub-warps; --plot: cycles over the share of
+                                   zeros beside the dense product, as a drawing
 heddle bench sddmm                 dense times dense at the elements of a sparse matrix: --suite, --k, --plain, --pattern
 heddle bench balance               slowest by mean core for rows dealt in each order, by the model of the scheduler: --suite, --cores
 heddle bench loads                 vector loads of sparse rows with and without alignment and sharing, by the model: --suite, --vector
@@ -46,7 +47,7 @@ from .bench_pool import POOLS, pool_row, print_pool
 from .bench_rnn_plan import LATENCY, plan_rows, print_plans
 from .bench_rnn_verb import add_rnn, numbers, run_rnn, sizes
 from .bench_sddmm import print_sddmm, sddmm_rows
-from .bench_spmm import SIDES, SPMM_SUITES, print_spmm, spmm_rows, spmm_suite
+from .bench_spmm import BREAK_EVEN, SIDES, SPMM_SUITES, dense_row, plot_rows, print_spmm, spmm_rows, spmm_suite
 from .bench_transpose import TRANSPOSE_SHAPES, print_transpose, transpose_row
 from .common import (
     CommandFailed,
@@ -103,9 +104,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_json(plans)
     for parser, points in ((copy, "points of the sweep"), (conv, "of them"), (pool, "of them"), (sparse, "of them"), (sampled, "of them")):
         parser.add_argument("--quick", action="store_true", help=f"a few {points}")
-    for parser, kind in ((sparse, "matrices"), (sampled, "masks")):
-        parser.add_argument("--suite", choices=SPMM_SUITES, default="list", help=f"{kind} (default list; dl: the deep-learning matrix "
-                            "collection, where HEDDLE_DLMC or ../shared/dlmc has it)")
+    for parser, kind, more in ((sparse, "matrices", (BREAK_EVEN,)), (sampled, "masks", ())):
+        parser.add_argument("--suite", choices=(*SPMM_SUITES, *more), help=f"{kind} (default list; dl: the deep-learning matrix "
+                            "collection, where HEDDLE_DLMC or ../shared/dlmc has it"
+                            + "; break-even: few zeros to many, and the dense product)" * bool(more) + ")" * (not more))
         parser.add_argument("--order", choices=("auto", *ORDERS), default="auto", help="in which rows are dealt to the cores (default "
                             "auto)")
     sparse.add_argument("--static", action="store_true", help="rows are dealt to the cores in turn before the start; else they take them")
@@ -114,6 +116,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sparse.add_argument("--side", choices=SIDES, default="left", help="the operand that is sparse (default left); both: the other one is "
                         "of the same sparsity")
     sparse.add_argument("--resident", action="store_true", help="B in factor registers at the start, sums stay in shared memory")
+    sparse.add_argument("--plot", metavar="FILE", help="write cycles of the suite break-even, which it takes, as a drawing (SVG)")
     sparse.add_argument("--no-sub-warps", action="store_true", help="all PEs have the same row, however few the columns")
     sampled.add_argument("--k", type=positive, default=512, help="columns of the left operand (default 512)")
     sampled.add_argument("--plain", action="store_true", help="b is (k, n), not (n, k)")
@@ -192,16 +195,25 @@ def _merge(options: argparse.Namespace, cfg: Config) -> None:
 
 def _spmm(options: argparse.Namespace, cfg: Config) -> None:
     require(cfg, "sparse", "bench spmm")
+    if options.plot and options.suite not in (None, BREAK_EVEN):
+        raise UsageError(f"--suite must be {BREAK_EVEN} with --plot, not {options.suite}")
+    if options.plot and options.simulator != "verilator":
+        raise UsageError(f"--simulator must be verilator with --plot, which shows cycles, not {options.simulator}")
+    options.suite = options.suite or (BREAK_EVEN if options.plot else "list")
     matrices = spmm_suite(options.suite, options.quick)
     with progress_for(options) as progress, open_device(options, cfg, progress) as device:
         progress.stage("sparse products", len(matrices))
         rows = spmm_rows(device, matrices, options.n, options, progress)
+        if options.suite == BREAK_EVEN:
+            rows.append(dense_row(device, rows, options))
+    if options.plot:
+        write_text(options.plot, plot_rows(rows))
     print_spmm(options, cfg, rows)
 
 
 def _sddmm(options: argparse.Namespace, cfg: Config) -> None:
     require(cfg, "sparse", "bench sddmm")
-    matrices = spmm_suite(options.suite, options.quick)
+    matrices = spmm_suite(options.suite or "list", options.quick)
     with progress_for(options) as progress, open_device(options, cfg, progress) as device:
         progress.stage("sampled products", len(matrices))
         rows = sddmm_rows(device, matrices, options, progress)

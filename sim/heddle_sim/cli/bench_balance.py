@@ -38,7 +38,8 @@ def balance_suite(name: str) -> dict[str, Compressed]:
 def balance_rows(cfg: Config, matrices: dict[str, Compressed], cores: int) -> list[dict[str, Any]]:
     """A row for each matrix: cycles of the slowest core by the mean of all. Rows are dealt in turn, in each order. In ``dynamic`` (natural
     order) and ``dynamic_sorted`` a core takes the next rows when it is done. A row of n non-zeros takes the larger of its steps and of the
-    way of its sums.
+    way of its sums. ``mean_cycles``: of a core; ``slowest_cycles``: of the slowest with ``dynamic_sorted``; ``core_cycles``: of each core
+    by the orders.
     """
     rows = []
     for name, matrix in matrices.items():
@@ -46,11 +47,14 @@ def balance_rows(cfg: Config, matrices: dict[str, Compressed], cores: int) -> li
         dealt = {order: hand_out(costs, order, cores, False) for order in ORDERS}
         dealt |= {"dynamic": hand_out(costs, "natural", cores, True), "dynamic_sorted": hand_out(costs, "sorted", cores, True)}
         rows.append({"matrix": name, "rows": matrix.shape[0], "non_zeros": matrix.elements, "longest": int(matrix.lengths.max(initial=0)),
-                     "cores": cores, **{order: round(made.slowest_to_mean, 4) for order, made in dealt.items()}})
+                     "cores": cores, "mean_cycles": int(costs.sum()) / cores, "slowest_cycles": dealt["dynamic_sorted"].cycles,
+                     "core_cycles": {order: made.ends for order, made in dealt.items()},
+                     **{order: round(made.slowest_to_mean, 4) for order, made in dealt.items()}})
     return rows
 
 
 def print_balance(options: argparse.Namespace, cfg: Config, rows: list[dict[str, Any]]) -> None:
     """Print the rows of ``balance_rows``."""
-    columns = ("matrix", "rows", "non_zeros", "longest", "cores", *ORDERS, "dynamic", "dynamic_sorted")
+    columns = ("matrix", "rows", "non_zeros", "longest", "cores", *ORDERS, "dynamic", "dynamic_sorted", "slowest_cycles",
+               "mean_cycles")
     print_rows(options, "balance", cfg.name, rows, dict.fromkeys(columns))

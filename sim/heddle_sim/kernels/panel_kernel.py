@@ -74,6 +74,7 @@ class PanelKernel(Kernel):
     packages_at: list[int]          # shared addresses of packages, of sums, and before these of chunks of a panel
     sums_at: list[int]
     chunks_at: list[int]
+    keeps_panels = False            # their loads have programs of their own, and sums stay in shared memory
     first_block_alone = False       # blocks behind the first one are copied when the panel is loaded: they would delay a large first one
 
     def __init__(self, cfg: Config, problem: Any) -> None:
@@ -81,7 +82,6 @@ class PanelKernel(Kernel):
         if not cfg.sparse:
             raise UsageError(f"configuration {cfg.name} must have sparse for {problem.name} ({lacking(cfg, 'sparse')})")
         check_tensors(cfg, problem.name)
-        self.keeps_panels = problem.keeps_panels        # their loads have programs of their own, and sums stay in shared memory
         self.collects = problem.collect and cfg.cores > 1
         if self.collects and not cfg.multicast:
             raise UsageError(f"collect must be False in configuration {cfg.name} ({lacking(cfg, 'multicast')})")
@@ -141,28 +141,32 @@ class PanelKernel(Kernel):
         """Bytes of the sums of a block in shared memory, a multiple of 16."""
 
     @cached_property
+    def _expected(self) -> list[tuple[list[Block], list[int]]]:
+        """``expected`` of each of ``panels``."""
+        return [self.expected(panel) for panel in self.panels]
+
+    @cached_property
     def collection(self) -> Collection | None:
         """Collection of the sums by one core, whose places have room for those of any block."""
         if not self.collects:
             return None
-        sizes = [self.sum_bytes(panel, block) for panel in self.panels for block in self.expected(panel)[0]]
+        sizes = [self.sum_bytes(panel, block) for panel, (blocks, _) in zip(self.panels, self._expected) for block in blocks]
         return Collection(self.cfg, max(sizes, default=BANK_BYTES))
 
     @cached_property
     def parts(self) -> list[Part]:
         """What each program does, in order; a panel takes several where the instruction memory is too small for one."""
-        return [part for panel in self.panels for part in self._parts(panel)]
+        return [part for panel, expected in zip(self.panels, self._expected) for part in self._parts(panel, self._plans(*expected))]
 
-    def _plans(self, panel: Any) -> list[list[Block]]:
+    def _plans(self, blocks: list[Block], costs: list[int]) -> list[list[Block]]:
         """Blocks of each core, in order."""
-        blocks, costs = self.expected(panel)
         workers = self.collection.workers if self.collection else self.cfg.cores
         dealt = hand_out(costs, self.problem.order, workers, self.problem.dynamic)
         of_workers = [[blocks[run.tile] for run in core] for core in dealt.cores]
         return [[], *of_workers] if self.collection else of_workers
 
-    def _parts(self, panel: Any) -> list[Part]:
-        plans, chunks = self._plans(panel), self._chunks(panel)
+    def _parts(self, panel: Any, plans: list[list[Block]]) -> list[Part]:
+        chunks = self._chunks(panel)
         whole = Part(panel, chunks, plans)
         if self._fits(whole) and not self.keeps_panels:
             return [whole]

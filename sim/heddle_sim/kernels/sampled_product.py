@@ -76,11 +76,6 @@ class SampledProductProblem(Problem):
     def name(self) -> str:
         return "sddmm"
 
-    @property
-    def keeps_panels(self) -> bool:
-        """The loads of panels have programs of their own, and sums stay in shared memory."""
-        return False
-
 
 @dataclass(frozen=True)
 class SampledPanel(PanelPart):

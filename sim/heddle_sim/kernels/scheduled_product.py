@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from heddle.config import Config
 from heddle.isa.tensor_descriptor import TensorFormat
 
 from ..golden.tensor_fields import TensorFields
@@ -10,13 +11,18 @@ from .panel_kernel import Part
 from .parts.sparse_schedule import Block
 from .parts.tiling import round_up
 from .scheduled_tiles import LEAST_TILE_CYCLES, MOST_BOX, TILES, ScheduledTiles
-from .sparse_product import Panel, SparseOperands, SparseProductKernel
+from .sparse_product import Panel, SparseOperands, SparseProductKernel, SparseProductProblem
 
 __all__ = ["ScheduledProductKernel"]
 
 
 class ScheduledProductKernel(ScheduledTiles, SparseProductKernel):
     """``SparseProductKernel`` whose tiles the cores take at run time."""
+
+    @classmethod
+    def fits(cls, cfg: Config, problem: SparseProductProblem) -> bool:
+        """See ``Kernel``."""
+        return not problem.resident and super().fits(cfg, problem)
 
     def _blocks(self, panel: Panel) -> list[Block]:
         """See ``SparseProductKernel``: rows whose cycles are about the same; towards the end fewer."""

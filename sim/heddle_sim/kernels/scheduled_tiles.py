@@ -36,7 +36,7 @@ class ScheduledTiles(PanelKernel):
     @classmethod
     def fits(cls, cfg: Config, problem: Any) -> bool:
         """See ``Kernel``."""
-        return cfg.tile_scheduler and problem.dynamic and not (problem.keeps_panels or problem.collect)
+        return cfg.tile_scheduler and problem.dynamic and not problem.collect
 
     @abstractmethod
     def descriptors(self, part: Part, tile: Block, operands: Any) -> list[TensorFields]:
@@ -46,9 +46,8 @@ class ScheduledTiles(PanelKernel):
         """What every tile loads beside its package."""
         return None
 
-    def _plans(self, panel: Any) -> list[list[Block]]:
+    def _plans(self, blocks: list[Block], costs: list[int]) -> list[list[Block]]:
         """All tiles, in the order of the table."""
-        blocks, costs = self.expected(panel)
         return [[blocks[tile] for tile in tile_order(np.array(costs), self.problem.order, self.cfg.cores)]]
 
     def _table(self, part: Part) -> TileTable:

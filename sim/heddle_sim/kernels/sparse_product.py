@@ -104,11 +104,6 @@ class SparseProductProblem(Problem):
         """Columns of B in memory, with those between tiles."""
         return int(self.places[-1]) + 1
 
-    @property
-    def keeps_panels(self) -> bool:
-        """The loads of panels have programs of their own, and sums stay in shared memory."""
-        return self.resident
-
 
 @dataclass(frozen=True)
 class Panel(PanelPart):
@@ -132,6 +127,7 @@ class SparseProductKernel(PanelKernel):
 
     def __init__(self, cfg: Config, problem: SparseProductProblem) -> None:
         super().__init__(cfg, problem)
+        self.keeps_panels = problem.resident
         self._groups: dict[tuple[Panel, int, int], Compressed] = {}        # of ``_packed``
         self.row_bytes = _RESULT_BYTES * cfg.sparse_columns         # of sums
         self.b_pitch, self.c_pitch = (round_up(problem.columns_in_memory * nbytes, BANK_BYTES) for nbytes in (1, _RESULT_BYTES))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from heddle.errors import UsageError
 from heddle_sim.cli import main
+from heddle_sim.cli.bench_spmm import BREAK_EVEN_SPARSITIES, plot_rows
 from heddle_sim.cli.convolution_suites import CONVOLUTIONS
 from heddle_sim.cli.figures import FIGURES, Command, Figure, load_figures, printed_like, printed_value, store_figures
 from heddle_sim.docgen.figure_tables import with_figures
@@ -115,6 +116,14 @@ def test_picture_of_convolutions_shows_what_is_stored():
         row[field], = (figure.expected for figure in stored if figure.field == field and row.items() >= (figure.where.items() - {
             ("pad", figure.where["pad"])}))
     assert (ROOT / "docs/images/convolution-costs.svg").read_text() == cost_svg(rows), "run make docs"
+
+
+def test_picture_of_sparse_products_shows_what_is_stored():
+    stored, = (command.figures for command in COMMANDS if command.command == "bench spmm --suite break-even")
+    found = {(figure.where["matrix"], figure.field): figure.expected for figure in stored}
+    rows = [{"sparsity": share, "cycles": found[f"uniform {100 * share:.0f} %", "cycles"]} for share in BREAK_EVEN_SPARSITIES]
+    dense = {name: found["dense product", name] for name in ("cycles", "break_even")}
+    assert (ROOT / "docs/images/sparse-break-even.svg").read_text() == plot_rows([*rows, dense]), "run make docs"
 
 
 def check(path, figures, capsys, *options):

@@ -3,6 +3,8 @@
 import pytest
 from heddle import load_config
 from heddle_sim.cli import main
+from heddle_sim.cli.bench_spmm import break_even
+from heddle_sim.draw.break_even_svg import break_even_svg
 from heddle_sim.kernels.planner import plan
 from heddle_sim.kernels.scheduled_product import ScheduledProductKernel
 from heddle_sim.kernels.sparse_product import SparseProductProblem
@@ -27,6 +29,38 @@ def test_sides(side, capsys):
         assert row["macs"] == matrix.elements * 20 and row["row_overhead"] is None
         assert (row["m"], row["k"], row["n"]) == ((20, *matrix.shape) if side == "right" else (*matrix.shape, 20))
         assert row["useful_macs"] < row["macs"] if side == "both" else row["useful_macs"] == row["macs"]
+
+
+BREAK_EVEN = "bench spmm --quick --n 1 --config tiny --memory-mib 1"
+
+
+def test_break_even_suite(capsys):
+    """Sparse products, then the dense one of the same shape; without a clock nothing says where they are as fast."""
+    *sparse, dense = answer(capsys, *BREAK_EVEN.split(), "--suite", "break-even", "--simulator", "golden")["rows"]
+    assert [row["sparsity"] for row in sparse] == pytest.approx([0, 0.02, 0.05, 0.1], abs=1e-4) and dense["matrix"] == "dense product"
+    for row in (*sparse, dense):
+        assert (row["m"], row["k"], row["n"], row["checked"], row["cycles"]) == (512, 512, 1, True, None)
+    assert dense["break_even"] is None
+
+
+@pytest.mark.nightly
+def test_break_even_is_drawn(capsys, tmp_path):
+    path = tmp_path / "break_even.svg"
+    *sparse, dense = answer(capsys, *BREAK_EVEN.split(), "--plot", str(path))["rows"]
+    assert all(row["speedup"] == dense["cycles"] / row["cycles"] for row in sparse)
+    assert dense["break_even"] == break_even([(row["sparsity"], row["cycles"]) for row in sparse], dense["cycles"])
+    assert f"dense product: {dense['cycles']:,}" in path.read_text()
+
+
+def test_break_even():
+    """On the line between two products; where the first is as fast its share; none that is."""
+    points = [(0.5, 80), (0.0, 120), (0.25, 100)]
+    assert break_even(points, 110) == pytest.approx(0.125) and break_even(points, 100) == 0.25
+    assert break_even(points, 130) == 0 and break_even(points, 70) is None
+    for share in (0.25, None):
+        picture = break_even_svg(points, 100, share, 0.71)
+        assert picture.count("<circle") == len(points) and "published 71 %" in picture
+        assert ("break-even 25.0 %" in picture) is (share is not None)
 
 
 @pytest.mark.nightly
@@ -55,6 +89,8 @@ def test_balance(capsys):
     rows = answer(capsys, "bench", "balance", "--config", "base")["rows"]
     assert len(rows) > 12
     for row in rows:
+        assert row["slowest_cycles"] / row["mean_cycles"] == pytest.approx(row["dynamic_sorted"], abs=1e-4)
+        assert all(max(ends) / row["mean_cycles"] == pytest.approx(row[order], abs=1e-4) for order, ends in row["core_cycles"].items())
         assert 1 <= row["dynamic_sorted"] <= row["natural"] and row["dynamic_sorted"] <= row["dynamic"] + 1e-4
     assert max(row["natural"] for row in rows) > 1.1
     assert all(row[order] == 1 for row in answer(capsys, "bench", "balance", "--config", "base", "--cores", "1")["rows"]
@@ -87,6 +123,8 @@ def test_drawn_blocks_are_those_of_the_kernel(options, dynamic, capsys):
 
 
 @pytest.mark.parametrize("command, says", [
+    ("bench spmm --suite dl --plot picture.svg", "--suite must be break-even with --plot, not dl"),
+    ("bench spmm --simulator golden --plot picture.svg", "--simulator must be verilator with --plot, which shows cycles, not golden"),
     ("show sparse --config small", "--config must be one with sparse for show sparse"),
     ("show sparse --sparsity 1", "--sparsity must be from 0 to below 1, not 1.0"),
     ("bench balance --cores 100000", "--cores must be at most 65536, not 100000"),
