@@ -145,7 +145,7 @@ class _Folding:
         if node.op == "Add" and other is not None and x.data is not None:
             x, other = other, x
         bias = self._integers(node, 2, node.op) if node.op in _WITH_BIAS and len(node.inputs) > 2 and node.inputs[2] else None
-        operands = tuple(names.index(tensor.name) for tensor in (x, other) if tensor is not None and tensor.data is None)
+        operands = tuple(names.index(tensor.name) for tensor in (x, other) if tensor is not None)
         return Form(node.op, x, other, bias, y, node.attributes, operands, low, high)
 
     def _integers(self, node: Node, index: int, op: str) -> Tensor:
