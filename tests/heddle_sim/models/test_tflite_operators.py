@@ -444,7 +444,7 @@ def test_other_numbers_of_results(tmp_path, device, results, why, says):
         assert str(failure.value) == says
 
 
-@pytest.mark.parametrize("op, options", [("UNIDIRECTIONAL_SEQUENCE_LSTM", "UnidirectionalSequenceLSTMOptions"), ("RNN", "RNNOptions")])
+@pytest.mark.parametrize("op, options", [("BIDIRECTIONAL_SEQUENCE_LSTM", "BidirectionalSequenceLSTMOptions"), ("RNN", "RNNOptions")])
 def test_operators_that_are_not_there_come_first(tmp_path, op, options):
     """Before their operands, of which states have no node that gives them."""
     file = TfliteFile()

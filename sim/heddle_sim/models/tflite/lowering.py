@@ -16,6 +16,7 @@ from ..operations import AveragePool, Convolution, DeviceOperation, MaximumPool,
 from ..quantised import Integers, activation_bounds, as_bytes, as_integers, constant
 from ..requantisation import mean_requantisation, most_sum, requantisation, with_own_shifts
 from ..wide import WideConvolution, WideOutput, WideProduct, weight_parts, wide_output
+from .lstm import SEQUENCE_LSTM, on_device
 from .options import activation_of, pairs_of, per_axis
 
 __all__ = ["lowered"]
@@ -235,4 +236,4 @@ def _sum(graph: Graph, node: Node) -> DeviceOperation:
 
 _LOWERINGS: dict[str, Callable[[Graph, Node], DeviceOperation]] = {
     "CONV_2D": _convolution, "DEPTHWISE_CONV_2D": _depthwise, "FULLY_CONNECTED": _fully_connected, "AVERAGE_POOL_2D": _average_pool,
-    "MEAN": _mean, "MAX_POOL_2D": _maximum_pool, "ADD": _sum}
+    "MEAN": _mean, "MAX_POOL_2D": _maximum_pool, "ADD": _sum, SEQUENCE_LSTM: on_device}
