@@ -155,7 +155,7 @@ def test_windows_that_do_not_fit(tmp_path, device, attributes, says):
     with load_model(path, device) as model:
         (placed,) = model.placement
         assert placed.where == "host" and placed.why.startswith(says)
-        with pytest.raises(ValueError, match="^operands of MaxPool 0 y must fit each other: "):
+        with pytest.raises(ValueError, match=r"^node 0 y \(MaxPool\) must "):
             model.run(random_of(I8, (1, 2, 4, 4)))
 
 
@@ -306,7 +306,7 @@ def test_what_is_not_computed_once(tmp_path, device):
         np.testing.assert_array_equal(model.run(np.zeros((2, 3), F32)).outputs["u"], constants["m"])
     nodes = [make_node("Reshape", ["m", "few"], ["1"]), make_node("Gather", ["1", "far"], ["2"]), make_node("Add", ["x", "2"], ["y"])]
     path = write_onnx(tmp_path / "b.onnx", nodes, {"x": (F32, (3,))}, {"y": (F32, (3,))}, constants | {"far": np.array(9)})
-    with load_model(path, device) as model, pytest.raises(ValueError, match="^operands of Gather 1 2 must fit each other: "):
+    with load_model(path, device) as model, pytest.raises(ValueError, match=r"^node 1 2 \(Gather\) must "):
         model.run(np.zeros(3, F32))
 
 
