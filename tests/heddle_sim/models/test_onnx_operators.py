@@ -572,6 +572,46 @@ def test_transposed_factors_of_gemm(tmp_path, device, attributes, a, b, constant
     check(path, device, ["device"])
 
 
+@pytest.mark.parametrize("opset", [17, 21])
+@pytest.mark.parametrize("axes, where", [([2, 3], "device"), ([-1, -2], "device"), ([1], "host")])
+def test_means_of_images(tmp_path, device, opset, axes, where):
+    """ReduceMean as an average of whole images, its axes an attribute or an operand; others stay float where a network is quantised."""
+    constants = {"w": random_of(F32, (8, 3, 3, 3)), "axes": np.array(axes)}
+    mean = (make_node("ReduceMean", ["c", "axes"], ["m"], keepdims=0) if opset >= 18 else
+            make_node("ReduceMean", ["c"], ["m"], axes=axes, keepdims=0))
+    nodes = [make_node("Conv", ["x", "w"], ["c"]), mean, make_node("Tanh", ["m"], ["y"])]
+    path = write_onnx(tmp_path / "a.onnx", nodes, {"x": (F32, (1, 3, 8, 8))}, {"y": (F32, ["?"] * (4 - len(axes)))}, constants, opset)
+    x = random_of(F32, (1, 3, 8, 8))
+    with load_model(path, device, calibrate={"x": x}) as model:
+        (placed,) = (placed for placed in model.placement if placed.node.op == "ReduceMean")
+        assert placed.where == where, placed.why
+        found = compared(model, x)
+    assert all(one.most <= (1 if node.node.op == "ReduceMean" else 2) for node, one in zip(model.placement, found.nodes))
+
+
+def test_reason_of_means(tmp_path, device):
+    """Over other axes than those of images."""
+    constants = {"s": F32(0.05), "z": I8(3), "t": F32(0.02), "axes": np.array([1])}
+    nodes = [make_node("DequantizeLinear", ["x", "s", "z"], ["d"]), make_node("ReduceMean", ["d", "axes"], ["m"]),
+             make_node("QuantizeLinear", ["m", "t", "z"], ["y"])]
+    path = write_onnx(tmp_path / "a.onnx", nodes, {"x": (I8, (2, 4, 5, 5))}, {"y": (I8, (2, 1, 5, 5))}, constants)
+    check(path, device, ["host"], reason="axes of ReduceMean must be all behind the channels of images, not 1 of 4.")
+
+
+@pytest.mark.parametrize("each", [False, True])
+def test_lstm_with_dynamic_quantisation(tmp_path, device, each):
+    """Of onnxruntime's quantiser: weights in columns, int8, with a scale for each direction or each of its columns."""
+    steps, inputs, hidden, directions = 5, 6, 8, 2
+    w, r = random_of(I8, (directions, inputs, 4 * hidden)), random_of(I8, (directions, hidden, 4 * hidden), 2)
+    shape = (directions, 4 * hidden) if each else (directions,)
+    constants = {"w": w, "r": r, "b": random_of(F32, (directions, 8 * hidden)) / 4, "ws": scales(np.prod(shape)).reshape(shape) / 8,
+                 "wz": np.zeros(shape, I8), "rs": scales(np.prod(shape), 3).reshape(shape) / 8, "rz": np.zeros(shape, I8)}
+    nodes = [make_node("DynamicQuantizeLSTM", ["x", "w", "r", "b", "", "", "", "", "ws", "wz", "rs", "rz"], ["y"], hidden_size=hidden,
+                       direction="bidirectional", domain="com.microsoft")]
+    path = write_onnx(tmp_path / "a.onnx", nodes, {"x": (F32, (steps, 1, inputs))}, {"y": (F32, (steps, directions, 1, hidden))}, constants)
+    check(path, device, ["device"], most=0.03)
+
+
 def test_loaded_networks_keep_nothing_of_computed_factors(tmp_path, device):
     """Weights that stay are constants alone."""
     constants = {"az": U8(120), "bz": I8(5)}

@@ -79,7 +79,7 @@ def form_of(graph: Graph, node: Node) -> Form:
 
 
 def _why_not(graph: Graph, node: Node) -> str:
-    if node.op not in ("Conv", "MatMul", "Gemm", "Add", "AveragePool", "GlobalAveragePool"):
+    if node.op not in ("Conv", "MatMul", "Gemm", "Add", "AveragePool", "GlobalAveragePool", "ReduceMean"):
         return f"{node.op} is no operation of the device"
     x = graph.operand(node, 0, "x")
     if node.op == "Add" and x.dtype in (np.int8, np.uint8):
