@@ -187,8 +187,8 @@ def _computed_product(form: Form, x: Integers, other: Tensor, transposed: bool) 
         raise Refusal(f"the result must be quantised to 8 bits, or int32, not {form.y.dtype}")
     computed = tuple(which for which, operand in enumerate(form.points) if operand is not None)
     operands = (*form.operands, *(operand for operand in form.points if operand is not None))
-    return ComputedProducts(form.y.shape, a_shape, b_shape, (x.zero_point, b.zero_point), bias, spec, transposed, computed,
-                            operands=operands)
+    return ComputedProducts(form.y.shape, a_shape, b_shape, (x.zero_point, b.zero_point), bias, spec, transposed,
+                            computed=computed, operands=operands)
 
 
 def _products(form: Form, x: Integers, b: np.ndarray, scales: np.ndarray, points: np.ndarray) -> DeviceOperation:
