@@ -14,6 +14,7 @@ heddle bench rnn-plan              parallelism of elements and rows for vector s
 heddle bench rnn                   recurrent layers: --hidden, --threads, --skip-zeros, --threshold; --suite deepbench: beside published
                                    figures; --suite skipping: a small network on 8 multipliers, elements that hardly changed left out;
                                    --suite rnnoise --weights FILE: frames of RNNoise, alone and in several streams
+heddle bench models                networks of others from files, and networks that stay loaded: --suite loaded|tiny|silero
 heddle bench gather                a tile read by all threads from a plain and a swizzled layout; windows and pixels by compiled offsets
 heddle bench transpose             B in rows and in columns of the same products
 heddle bench elaborate             seconds to generate the Verilog of the device
@@ -43,6 +44,7 @@ from .bench_elaborate import elaborate_row
 from .bench_gather import element_rows, gather_rows, print_gather
 from .bench_gemm import SUITES, add_choice, gemm_row, merge_rows, print_gemm
 from .bench_loads import load_rows, print_loads
+from .bench_models import add_models, run_models
 from .bench_pool import POOLS, pool_row, print_pool
 from .bench_rnn_plan import LATENCY, plan_rows, print_plans
 from .bench_rnn_verb import add_rnn, numbers, run_rnn, sizes
@@ -93,6 +95,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     balance = what.add_parser("balance", help="how evenly rows of sparse matrices are dealt to cores, by the model of the scheduler")
     loads = what.add_parser("loads", help="vector loads of rows of sparse matrices, aligned and shared, by the model")
     rnn = add_rnn(what)
+    add_models(what)
     plans = what.add_parser("rnn-plan", help="elements and rows a cycle for vector sizes, by the cycle model and by formula")
     plans.add_argument("--multipliers", type=numbers, default=[16384, 65536], help="powers of two, as 16384,65536 (the default)")
     plans.add_argument("--hidden", type=sizes, default=[64, 128, 256, 512, 1024, 1536, 2048], help="vector sizes, as 256,512")
@@ -163,7 +166,7 @@ def execute(options: argparse.Namespace) -> None:
         return
     cfg = configuration(options)
     verbs = {"gemm": _gemm, "merge": _merge, "copy": _copy, "conv": _conv, "pool": _pool, "spmm": _spmm, "sddmm": _sddmm,
-             "balance": _balance, "rnn": run_rnn, "gather": _gather, "transpose": _transpose, "elaborate": _elaborate,
+             "balance": _balance, "rnn": run_rnn, "models": run_models, "gather": _gather, "transpose": _transpose, "elaborate": _elaborate,
              "simspeed": _simspeed}
     verbs[options.what](options, cfg)
 

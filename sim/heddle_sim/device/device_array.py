@@ -145,8 +145,8 @@ _CONSTANTS: ContextVar[PlacedConstants | None] = ContextVar("constants that are 
 
 
 @contextmanager
-def placing_constants(constants: PlacedConstants) -> Iterator[None]:
-    """Layers within the context take their weights from ``constants``, and place there what is not there yet."""
+def placing_constants(constants: PlacedConstants | None) -> Iterator[None]:
+    """Layers within the context take their weights from ``constants``, and place there what is not there yet; None: for their run."""
     token = _CONSTANTS.set(constants)
     try:
         yield

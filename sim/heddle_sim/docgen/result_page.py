@@ -10,7 +10,7 @@ __all__ = ["result_page"]
 _SUBJECTS = {
     "bench gemm": "Matrix products", "bench merge": "Merges", "bench transpose": "Transposed B", "bench conv": "Convolutions",
     "bench pool": "Pooling and sums", "bench copy": "Copies", "bench gather": "Gathers", "bench rnn": "Recurrent networks",
-    "bench spmm": "Sparse products", "run model": "Networks from files", "synth": "FPGA",
+    "bench spmm": "Sparse products", "bench models": "Networks from files", "synth": "FPGA",
 }
 
 

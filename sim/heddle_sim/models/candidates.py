@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import prod
 
 from .chains import LayerChain, few_rows
+from .computed import Transposed
 from .operations import AveragePool, Convolution, DeviceOperation, FullyConnected, Window
 
 __all__ = ["candidates"]
@@ -15,6 +17,9 @@ _FEW_ROWS = 32          # of a product: fewer leave most columns of a tile of ``
 
 def candidates(operation: DeviceOperation) -> Iterator[DeviceOperation]:
     """Operations with the same result, but for roundings. The last one is ``operation``."""
+    if isinstance(operation, Transposed):
+        yield from (replace(operation, part=part) for part in candidates(operation.part))
+        return
     if isinstance(operation, AveragePool) and operation.convolution is not None:
         yield operation.convolution
     if isinstance(operation, FullyConnected) and few_rows(operation):

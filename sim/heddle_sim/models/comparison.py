@@ -29,7 +29,7 @@ class Comparison:
     result : ModelResult
         Of the run, in which each node has what the nodes before it gave.
     nodes : list of Difference or None
-        Of each node with the operands of the reference; None where it has no result, reads state, or the reference does not give it.
+        Of each node with the operands of the reference; None where it has no result that the reference gives, or reads state.
     outputs : dict of str to Difference
         Of the outputs of the run.
     same_class : bool
@@ -77,12 +77,14 @@ def _class(array: np.ndarray) -> np.ndarray:
 
 def _node(model: Model, node: NodeResult, reference: Mapping[str, np.ndarray]) -> Difference | None:
     """Of a node with the operands of the reference."""
-    names, outputs = node.placed.node.inputs, node.placed.node.outputs
-    if not outputs or model.source.reads_state(node.placed.node) or any(name not in reference for name in outputs):
+    names, given = node.placed.node.inputs, node.placed.node.outputs
+    outputs = [name for name in given if name in reference]
+    if not outputs or model.source.reads_state(node.placed.node):
         return None
     arrays = [array if name is None else reference.get(name, array) for name, array in zip(names, node.arrays)]
     equal = all(own is None or other is None or np.array_equal(own, other) for own, other in zip(node.arrays, arrays))
     results = node.results if equal and node.placed.chain is None else model.run_node(node.placed, arrays).results
+    results = [array for name, array in zip(given, results) if name in reference]
     found = [difference(array, reference[name].reshape(array.shape)) for name, array in zip(outputs, results)]
     sizes = [array.size for array in results]
     share = sum(one.equal_share * size for one, size in zip(found, sizes)) / max(sum(sizes), 1)

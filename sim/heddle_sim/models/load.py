@@ -69,6 +69,15 @@ def read_source(path: str | os.PathLike[str], shapes: Shapes | None = None,
                 constants: Mapping[str, np.ndarray] | None = None, calibrate: Mapping[str, np.ndarray] | None = None,
                 activation_bits: int = 8) -> Source:
     """``Source`` of a file. Raises as ``load_model``."""
+    source = _read_source(path, shapes, constants, calibrate, activation_bits)
+    if not source.graph.outputs:
+        raise ModelError(f"{path} must have at least one output, not none")
+    return source
+
+
+def _read_source(path: str | os.PathLike[str], shapes: Shapes | None, constants: Mapping[str, np.ndarray] | None,
+                 calibrate: Mapping[str, np.ndarray] | None, activation_bits: int) -> Source:
+    """``read_source`` of a network that may be without outputs."""
     if not isinstance(path, (str, os.PathLike)):
         raise UsageTypeError(f"path must be a path, not {type(path).__name__}")
     path = Path(path)

@@ -231,6 +231,8 @@ class Model:
         node = placed.node
         try:
             results = self.source.host(node, arrays)
+        except ModelError:
+            raise
         except (*MISFITS, Refusal) as error:
             raise ModelError(f"operands of {node.op} {node.name} must fit each other: {error}") from None
         if len(results) != len(node.outputs):

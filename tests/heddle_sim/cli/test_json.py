@@ -37,6 +37,7 @@ CALLS = {
     "bench balance": ("--config tiny", "tiny"),
     "bench loads": ("--vector 8 --sub-warps 2", "model"),
     "bench rnn": ("--hidden 4 --threads 1 --config small --simulator golden", "small+rnn"),
+    "bench models": ("--config base --simulator golden", "base"),
     "bench rnn-plan": ("--multipliers 1024 --hidden 64", "model"),
     "bench transpose": (f"--m 2 --n 3 --k 4 {GOLDEN}", "tiny"),
     "bench check": ("--figures {folder}/figures.json", None),

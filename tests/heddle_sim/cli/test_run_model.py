@@ -1,11 +1,13 @@
 """``heddle run FILE``: where nodes run, what they took, how they compare; one line for what is wrong."""
 
 import numpy as np
+import onnx
 import pytest
 from heddle_verif.command_line import answer, call
 from heddle_verif.stimulus.onnx_files import write_onnx
 from heddle_verif.stimulus.tflite_files import TfliteFile, pooling_network
-from onnx.helper import make_node
+from onnx import TensorProto
+from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_tensor_value_info
 
 GOLDEN = ["--config", "tiny", "--simulator", "golden", "--memory-mib", "1"]
 
@@ -99,6 +101,48 @@ def test_bad_files(capsys, tmp_path, name, content, code, says):
         (tmp_path / name).write_bytes(content)
     found, out, err = call(capsys, "run", str(tmp_path / name), *GOLDEN)
     assert (found, out, err.count("\n")) == (code, "", 1) and says in err
+
+
+def relu_network(path, shape=(2,), outputs=("y",), **options):
+    """A file with one node of the host."""
+    graph = make_graph([make_node("Relu", ["x"], ["y"])], "network", [make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+                       [make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in outputs])
+    onnx.save(make_model(graph, opset_imports=[make_opsetid("", options.pop("opset", 21))], ir_version=options.pop("ir", 10)), path)
+    return path
+
+
+@pytest.mark.parametrize("options, says", [
+    ({"outputs": ()}, "must have at least one output, not none"),
+    ({"shape": ("N", None)}, "must have all dimensions of input x bound, not N open: give a shape (N=…)"),
+    ({"shape": (-1, 3)}, "must have all dimensions of input x bound, not axis 0 open: give a shape (x=…)"),
+    ({"shape": (1 << 20, 1 << 20)}, "tensor x must have at most 268435456 elements, not 1099511627776"),
+    ({"opset": 99}, "must have operators of a version up to "),
+    ({"opset": 1}, "node 0 y (Relu) must be of operators that onnxruntime has: "),
+    ({"ir": 99}, "must be a valid ONNX file: Your model ir_version 99 is higher "),
+])
+def test_unusual_onnx_files(capsys, tmp_path, options, says):
+    path = relu_network(tmp_path / "a.onnx", **options)
+    code, _, err = call(capsys, "run", str(path), *GOLDEN, "--json")
+    assert (code, err.count("\n")) == (2, 1) and says in err
+
+
+def test_constants_in_a_file_that_is_missing(capsys, tmp_path):
+    """Or too short, or elsewhere."""
+    path = write_onnx(tmp_path / "a.onnx", [make_node("Add", ["x", "w"], ["y"])], {"x": (np.float32, (4,))}, {"y": (np.float32, (4,))},
+                      {"w": np.ones(4, np.float32)})
+    model = onnx.load(path)
+    onnx.save(model, path, save_as_external_data=True, location="w.data", size_threshold=0)
+    for content in (b"12", None):
+        (tmp_path / "w.data").write_bytes(content) if content else (tmp_path / "w.data").unlink()
+        code, out, err = call(capsys, "run", str(path), *GOLDEN)
+        assert (code, out, err.count("\n")) == (2, "", 1) and "must have the data of its constants in files beside it: " in err
+
+
+@pytest.mark.parametrize("shape", [(), (0, 3)])
+def test_few_elements(capsys, tmp_path, shape):
+    """A scalar, and none at all."""
+    rows = answer(capsys, "run", str(relu_network(tmp_path / "a.onnx", shape)), "--compare", *GOLDEN)["rows"]
+    assert rows[-1]["outputs"]["y"]["most"] == 0
 
 
 def test_damaged_files_are_refused_or_run(network, capsys, tmp_path):

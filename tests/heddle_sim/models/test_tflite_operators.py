@@ -96,6 +96,18 @@ def test_fully_connected_of_sixteen_bits(tmp_path, device):
     assert found.nodes[0].equal_share > 0.99
 
 
+@pytest.mark.parametrize("a, b, adjoint", [((5, 20), (20, 6), ""), ((2, 5, 20), (2, 20, 6), ""), ((2, 20, 5), (2, 6, 20), "xy"),
+                                           ((2, 3, 5, 20), (3, 6, 20), "y"), ((2, 5, 20), (1, 20, 6), "")])
+@pytest.mark.parametrize("zero_point", [0, 5])
+def test_products_of_batches(tmp_path, device, a, b, adjoint, zero_point):
+    file = TfliteFile()
+    first, second = file.tensor("a", a, scale=0.25, zero_point=-20), file.tensor("b", b, scale=0.02, zero_point=zero_point)
+    rows, outputs = a[-1 if "x" in adjoint else -2], b[-2 if "y" in adjoint else -1]
+    y = file.tensor("y", (*np.broadcast_shapes(a[:-2], b[:-2]), rows, outputs), scale=1.5, zero_point=7)
+    file.operator("BATCH_MATMUL", [first, second], [y], "BatchMatMulOptions", adjX="x" in adjoint, adjY="y" in adjoint)
+    check(file.write(tmp_path / "a.tflite", [first, second], [y]), device)
+
+
 @pytest.mark.parametrize("dtype, w_zero_point, keep, bias", [
     ("int8", 0, True, True), ("uint8", 130, False, True), ("int8", 0, False, False)])
 def test_fully_connected(tmp_path, device, dtype, w_zero_point, keep, bias):
@@ -444,7 +456,7 @@ def test_other_numbers_of_results(tmp_path, device, results, why, says):
         assert str(failure.value) == says
 
 
-@pytest.mark.parametrize("op, options", [("UNIDIRECTIONAL_SEQUENCE_LSTM", "UnidirectionalSequenceLSTMOptions"), ("RNN", "RNNOptions")])
+@pytest.mark.parametrize("op, options", [("BIDIRECTIONAL_SEQUENCE_LSTM", "BidirectionalSequenceLSTMOptions"), ("RNN", "RNNOptions")])
 def test_operators_that_are_not_there_come_first(tmp_path, op, options):
     """Before their operands, of which states have no node that gives them."""
     file = TfliteFile()

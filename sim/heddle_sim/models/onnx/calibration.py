@@ -19,8 +19,8 @@ from ..errors import ModelError
 
 __all__ = ["Calibration", "calibrated"]
 
-_OPERATORS = ["Conv", "MatMul", "Gemm", "Add", "AveragePool", "GlobalAveragePool", "MaxPool", "Relu", "Clip", "Reshape", "Flatten",
-              "Transpose", "Squeeze", "Unsqueeze"]
+_OPERATORS = ["Conv", "MatMul", "Gemm", "Add", "AveragePool", "GlobalAveragePool", "ReduceMean", "MaxPool", "Relu", "Clip", "Reshape",
+              "Flatten", "Transpose", "Squeeze", "Unsqueeze"]
 _WIDE_OPERATORS = ["Conv", "MatMul", "Gemm", "Relu", "Clip"]        # of 16 bits: layers with weights, and what is part of them
 _QUANTISED = ("QuantizeLinear", "QLinearConv", "QLinearMatMul", "DynamicQuantizeLinear", "ConvInteger", "MatMulInteger")
 _WARNING, _FATAL = 2, 4         # severities of onnxruntime's messages, the first its default
@@ -89,7 +89,7 @@ def _prepare(onnx: Any, path: str) -> list[str]:
     """Write products and biases of a model as the quantiser is to have them; returns the names of nodes that it is to leave."""
     model = onnx.load(path)
     _filter_products(onnx, model)
-    left = _fit_biases(model)
+    left = _fit_biases(model) + _other_means(onnx, model)
     onnx.save(model, path)
     return left
 
@@ -111,15 +111,37 @@ def _filter_products(onnx: Any, model: Any) -> None:
                 and node.input[0] in constants and len(constants[node.input[0]].dims) == 2]
     if not products:
         return
-    inferred = onnx.shape_inference.infer_shapes(model).graph
-    ranks = {value.name: len(value.type.tensor_type.shape.dim) for value in (*inferred.input, *inferred.value_info, *inferred.output)
-             if value.type.tensor_type.HasField("shape")}
+    ranks = _ranks(onnx, model)
     for node in products:
         if ranks.get(node.input[1]) == 3:
             filters = _new_constant(model.graph, constants[node.input[0]], f"{node.input[0]} as filters")
             filters.dims.append(1)
             node.op_type = "Conv"
             node.input[:] = [node.input[1], filters.name]
+
+
+def _ranks(onnx: Any, model: Any) -> dict[str, int]:
+    """Numbers of axes of tensors whose shapes are inferred."""
+    inferred = onnx.shape_inference.infer_shapes(model).graph
+    return {value.name: len(value.type.tensor_type.shape.dim) for value in (*inferred.input, *inferred.value_info, *inferred.output)
+            if value.type.tensor_type.HasField("shape")}
+
+
+def _other_means(onnx: Any, model: Any) -> list[str]:
+    """Names of the ReduceMean nodes that are no averages of images, as those of normalisations: they stay float."""
+    means = [node for node in model.graph.node if (node.op_type, node.domain) == ("ReduceMean", "")]
+    ranks = _ranks(onnx, model) if means else {}
+    constants = {tensor.name: tensor for tensor in model.graph.initializer}
+    left = []
+    for node in means:
+        axes = next((list(attribute.ints) for attribute in node.attribute if attribute.name == "axes"), [])
+        if len(node.input) > 1 and node.input[1] in constants:
+            axes = onnx.numpy_helper.to_array(constants[node.input[1]]).ravel().tolist()
+        rank = ranks.get(node.input[0], 0)
+        if rank < 3 or sorted(axis % rank for axis in axes) != list(range(2, rank)):
+            node.name = node.name or f"{node.op_type} of {node.output[0]}"
+            left.append(node.name)
+    return left
 
 
 def _fit_biases(model: Any) -> list[str]:

@@ -10,15 +10,16 @@ import numpy as np
 
 from ..errors import MISFITS, Refusal
 from ..graph import Graph, Node, Tensor
+from ..quantised import constant
 from .forms import Form, with_quantisation
 
 __all__ = ["folded"]
 
 _WITH_OTHER, _WITH_BIAS = ("Conv", "MatMul", "Gemm", "Add"), ("Conv", "Gemm")
-_OF_ONE = ("AveragePool", "GlobalAveragePool", "MaxPool")
+_OF_ONE = ("AveragePool", "GlobalAveragePool", "MaxPool", "ReduceMean")
 # They run on the host, on integers from and to.
 _PLAIN = ("Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze", "Softmax", "Sigmoid", "Tanh", "Relu", "Clip", "Mul", "Sub", "Concat",
-          "Resize", "ReduceMean", "HardSwish", "HardSigmoid", "LeakyRelu", "Pad", "Slice")
+          "Resize", "HardSwish", "HardSigmoid", "LeakyRelu", "Pad", "Slice")
 _DEQUANTISE, _QUANTISE = "DequantizeLinear", "QuantizeLinear"
 
 
@@ -145,8 +146,14 @@ class _Folding:
         if node.op == "Add" and other is not None and x.data is not None:
             x, other = other, x
         bias = self._integers(node, 2, node.op) if node.op in _WITH_BIAS and len(node.inputs) > 2 and node.inputs[2] else None
-        operands = tuple(names.index(tensor.name) for tensor in (x, other) if tensor is not None and tensor.data is None)
-        return Form(node.op, x, other, bias, y, node.attributes, operands, low, high)
+        op = node.op
+        if op == "ReduceMean":
+            op, axes = "GlobalAveragePool", self._axes(node)
+            rank, found = len(x.shape), ", ".join(map(str, axes)) or "all"
+            if rank < 3 or sorted(axis % rank for axis in axes) != list(range(2, rank)):
+                raise Refusal(f"axes of ReduceMean must be all behind the channels of images, not {found} of {rank}")
+        operands = tuple(names.index(tensor.name) for tensor in (x, other) if tensor is not None)
+        return Form(op, x, other, bias, y, node.attributes, operands, low, high)
 
     def _integers(self, node: Node, index: int, op: str) -> Tensor:
         """What an operand was before DequantizeLinear, with its scale; a real constant as it is."""
@@ -161,6 +168,12 @@ class _Folding:
             raise Refusal("scales of blocks must be those of whole axes")
         return with_quantisation(self.graph.operand(producer, 0, "x"), self.graph.operand(producer, 1, "scale"),
                                  self.graph.optional(producer, 2), int(producer.attributes.get("axis", 1)))
+
+    def _axes(self, node: Node) -> list[int]:
+        """Axes of a mean: an attribute, or from version 18 on an operand."""
+        tensor = self.graph.optional(node, 1)
+        given = node.attributes.get("axes", ()) if tensor is None else constant(tensor, "axes").ravel()
+        return [int(axis) for axis in given]
 
     def _clamp(self, node: Node) -> tuple[float | None, float | None]:
         """Bounds of Relu or Clip. Raises ``Refusal`` where they are computed."""

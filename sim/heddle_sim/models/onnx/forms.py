@@ -35,11 +35,11 @@ class Form:
     attributes : mapping
         Of the operator.
     operands : tuple of int
-        Which operands of the node are x and other, where these are computed.
+        Which operands of the node are x and other.
     low, high : float or None
         Clamp of the result.
-    point : int or None
-        Which operand of the node is the zero point of x, where it is computed.
+    points : tuple of int or None
+        Which operands of the node are the zero points of x and other, where they are computed.
     """
 
     op: str
@@ -51,7 +51,7 @@ class Form:
     operands: tuple[int, ...] = (0,)
     low: float | None = None
     high: float | None = None
-    point: int | None = None
+    points: tuple[int | None, int | None] = (None, None)
 
 
 def with_quantisation(tensor: Tensor, scale: Tensor | None, zero_point: Tensor | None, axis: int = 0) -> Tensor:
@@ -79,7 +79,7 @@ def form_of(graph: Graph, node: Node) -> Form:
 
 
 def _why_not(graph: Graph, node: Node) -> str:
-    if node.op not in ("Conv", "MatMul", "Gemm", "Add", "AveragePool", "GlobalAveragePool"):
+    if node.op not in ("Conv", "MatMul", "Gemm", "Add", "AveragePool", "GlobalAveragePool", "ReduceMean"):
         return f"{node.op} is no operation of the device"
     x = graph.operand(node, 0, "x")
     if node.op == "Add" and x.dtype in (np.int8, np.uint8):
@@ -111,12 +111,15 @@ def _linear_matmul(graph: Graph, node: Node) -> Form:
 def _integer(op: str) -> Callable[[Graph, Node], Form]:
     """ConvInteger and MatMulInteger: int32 sums."""
     def made(graph: Graph, node: Node) -> Form:
-        point = graph.optional(node, 2)
-        computed = point is not None and point.data is None and int(np.prod(point.shape)) == 1
-        x = with_quantisation(graph.operand(node, 0, "x"), None, None if computed else point)
-        w = with_quantisation(graph.operand(node, 1, "weights"), None, graph.optional(node, 3), -1 if op == "MatMul" else 0)
-        return Form(op, x, w, None, graph.tensors[node.outputs[0]], node.attributes, (0, 1),
-                    point=2 if computed else None)
+        points: list[int | None] = [None, None]
+        operands: list[Tensor] = []
+        for place, axis in ((0, 0), (1, -1 if op == "MatMul" else 0)):
+            point = graph.optional(node, 2 + place)
+            if point is not None and point.data is None and int(np.prod(point.shape)) == 1:
+                point, points[place] = None, 2 + place
+            operands.append(with_quantisation(graph.operand(node, place, ("x", "weights")[place]), None, point, axis))
+        x, other = operands
+        return Form(op, x, other, None, graph.tensors[node.outputs[0]], node.attributes, (0, 1), points=(points[0], points[1]))
     return made
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...golden.pooling import add_factors
 from ...golden.requantise import Requantise
+from ..computed import ComputedProducts, Transposed
 from ..errors import Refusal
 from ..graph import Graph, Node, Tensor
 from ..layers import fully_connected, points_of, shifted
@@ -31,10 +32,12 @@ def lowered(graph: Graph, node: Node) -> DeviceOperation:
     if form.op not in _LOWERINGS:
         raise Refusal(f"{form.op} is no operation of the device")
     operation = _LOWERINGS[form.op](form)
-    if form.point is None:
+    if isinstance(operation, ComputedProducts) or form.points == (None, None):
         return operation
-    assert isinstance(operation, (Convolution, FullyConnected))
-    return replace(operation, operands=(*operation.operands, form.point), point_computed=True)
+    if form.points[1] is not None:
+        raise Refusal("zero point of constant weights must be constant, not computed")
+    assert isinstance(operation, (Convolution, FullyConnected)) and form.points[0] is not None
+    return replace(operation, operands=(*operation.operands, form.points[0]), point_computed=True)
 
 
 def _filters(form: Form, axis: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -119,15 +122,22 @@ def _convolution(form: Form) -> DeviceOperation:
 
 
 def _product(form: Form) -> DeviceOperation:
-    """MatMul and Gemm with a constant second factor; vectors are matrices of one row or column."""
+    """MatMul and Gemm; vectors are matrices of one row or column."""
     x, attributes = as_integers(form.x, "a"), form.attributes
     transposed = bool(attributes.get("transB", 0))
+    if attributes.get("transA", 0):
+        if len(x.shape) != 2:
+            raise Refusal(f"a must be a matrix to be transposed (transA), not of shape {x.shape}")
+        columns = replace(form, x=replace(form.x, shape=x.shape[::-1]), attributes=dict(attributes) | {"transA": 0})
+        part = _product(columns)
+        return Transposed(form.y.shape, part, operands=part.operands)
+    assert form.other is not None
+    if form.other.data is None:
+        return _computed_product(form, x, form.other, transposed)
     b, scales, points = _filters(form, 0 if transposed else -1)
     b = b[:, None] if b.ndim == 1 else b
     if b.ndim < 2 or b.ndim > 2 and len(x.shape) < 2:
         raise Refusal(f"factors must be matrices, not of shapes {x.shape} and {b.shape}")
-    if attributes.get("transA", 0):
-        raise Refusal("a must lie in rows, not transposed (transA)")
     form, scales = _with_factors(form, scales)
     if b.ndim > 2:
         return _products(form, x, b, scales, points)
@@ -157,11 +167,35 @@ def _with_factors(form: Form, scales: np.ndarray) -> tuple[Form, np.ndarray]:
     return replace(form, bias=bias), scales * alpha
 
 
+def _computed_product(form: Form, x: Integers, other: Tensor, transposed: bool) -> DeviceOperation:
+    """MatMul and Gemm whose second factor is an activation too."""
+    if x.wide:
+        raise Refusal("b must be constant with 16-bit activations, not computed")
+    b = as_bytes(other, "b")
+    form, scales = _with_factors(form, np.array([b.scale]))
+    a_shape = x.shape if len(x.shape) > 1 else (1, *x.shape)
+    b_shape = b.shape if len(b.shape) > 1 else (*b.shape, 1)
+    inputs, outputs = b_shape[:-3:-1] if transposed else b_shape[-2:]
+    if a_shape[-1] != inputs:
+        raise Refusal(f"factors must have one inner length, not {a_shape[-1]} and {inputs}")
+    bias = _bias(form, x.scale * scales, outputs)
+    spec = None
+    if form.y.quantisation is not None:
+        y = as_bytes(form.y, "the result")
+        spec = requantisation(x.scale * scales / y.scale, y.zero_point, y.dtype, narrowed(y, form.low, form.high), 255.0 ** 2 * inputs)
+    elif form.y.dtype != np.int32:
+        raise Refusal(f"the result must be quantised to 8 bits, or int32, not {form.y.dtype}")
+    computed = tuple(which for which, operand in enumerate(form.points) if operand is not None)
+    operands = (*form.operands, *(operand for operand in form.points if operand is not None))
+    return ComputedProducts(form.y.shape, a_shape, b_shape, (x.zero_point, b.zero_point), bias, spec, transposed,
+                            computed=computed, operands=operands)
+
+
 def _products(form: Form, x: Integers, b: np.ndarray, scales: np.ndarray, points: np.ndarray) -> DeviceOperation:
     """MatMul whose second factor is a batch of matrices (…, inputs, outputs)."""
     if x.wide:
         raise Refusal(f"b must be one matrix with 16-bit activations, not of shape {b.shape}")
-    if form.point is not None or form.bias is not None:
+    if form.points[0] is not None or form.bias is not None:
         raise Refusal(f"b must be one matrix for a bias, or a zero point that is computed, not of shape {b.shape}")
     if scales.size not in (1, b.shape[-1]) or points.size not in (1, b.shape[-1]):
         raise Refusal(f"b must have one scale, or one for each of {b.shape[-1]} columns, not {scales.size}")

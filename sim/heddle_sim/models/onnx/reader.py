@@ -102,14 +102,22 @@ def _parsed(onnx: Any, path: Path) -> Any:
     except OSError:
         raise
     except Exception as error: # protobuf's class has moved between versions
+        if isinstance(error, onnx.checker.ValidationError) or "xternal data" in str(error):
+            raise ModelError(f"{path} must have the data of its constants in files beside it: {_first_line(error)}") from None
         raise ModelError(f"{path} must be an ONNX file, not one that does not parse ({_first_line(error)})") from None
     if not model.graph.node or not model.opset_import:
         raise ModelError(f"{path} must be an ONNX file with nodes, not one without")
+    newest = onnx.defs.onnx_opset_version()
+    for opset in model.opset_import:
+        if opset.domain in ("", "ai.onnx") and opset.version > newest:
+            raise ModelError(f"{path} must have operators of a version up to {newest}, which the package onnx has, not {opset.version}")
     return model
 
 
 def _first_line(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    """The first line of a message, with the next one where it ends with a colon."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    return " ".join(lines[:1 + lines[0].endswith(":")])
 
 
 def _sort(graph: Any) -> None:

@@ -23,7 +23,8 @@ __all__ = ["RECURRENT", "Recurrent", "recurrent"]
 
 Sample = tuple[np.ndarray, np.ndarray, np.ndarray]
 
-RECURRENT = {"LSTM": "lstm", "GRU": "gru", "RNN": "rnn"}
+_DYNAMIC_LSTM = "com.microsoft.DynamicQuantizeLSTM"
+RECURRENT = {"LSTM": "lstm", "GRU": "gru", "RNN": "rnn", _DYNAMIC_LSTM: "lstm"}
 _NAMES = ("x", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P")
 _FORM = ("direction", "layout", "activations", "linear_before_reset")      # attributes that ``Device`` has too
 _KEPT = "kept outputs"          # of the reader: places of the results that are not left out
@@ -94,7 +95,8 @@ def recurrent(graph: Graph, node: Node) -> Recurrent:
     if node.attributes.get("input_forget", 0):
         raise Refusal("input_forget must be 0, not 1")
     form = {name: _plain(node.attributes[name]) for name in _FORM if name in node.attributes}
-    constants, activations = {}, []
+    constants: dict[int, np.ndarray] = {}
+    activations: list[int] = []
     for place, operand in enumerate(node.inputs):
         if operand is None:
             continue
@@ -103,10 +105,26 @@ def recurrent(graph: Graph, node: Node) -> Recurrent:
             constants[place] = tensor.data
         else:
             activations.append(place)
+    if node.op == _DYNAMIC_LSTM:
+        constants = _with_real_weights(constants)
     if any(place >= len(_NAMES) for place in (*constants, *activations)):
         raise Refusal(f"{node.op} must have at most {len(_NAMES)} operands, not {len(node.inputs)}")
     kept = node.attributes[_KEPT]
     return Recurrent((), kind, constants, form, kept, operands=tuple(activations))
+
+
+def _with_real_weights(constants: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
+    """Constant operands of DynamicQuantizeLSTM as those of LSTM. Its W and R lie in columns (directions, …, 4 hidden); behind P are their
+    scales and zero points, for each direction or for each column of it. Raises ``Refusal`` where one of them is not constant."""
+    found = {place: array for place, array in constants.items() if place < len(_NAMES)}
+    for place, scale in ((1, 8), (2, 10)):
+        if not {place, scale} <= constants.keys():
+            raise Refusal(f"{_NAMES[place]} and its scale must be constant, not computed")
+        w, scales = constants[place].astype(np.float32), constants[scale]
+        points = constants.get(scale + 1, np.zeros_like(scales))
+        scales, points = (array.astype(np.float32).reshape(len(w), 1, -1) for array in (scales, points))
+        found[place] = np.ascontiguousarray(((w - points) * scales).transpose(0, 2, 1))
+    return found
 
 
 def _plain(value: Any) -> Any:

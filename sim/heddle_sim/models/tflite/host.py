@@ -6,17 +6,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..errors import ModelError
+from ..errors import ModelError, Refusal
 from ..graph import Graph, Node
 from .host_call import HostCall
 from .host_functions import FUNCTIONS
 from .host_layers import LAYERS
 from .host_shapes import SHAPES
+from .lstm import SEQUENCE_LSTM, layer_of, on_host
 from .variables import STATES, Variables
 
 __all__ = ["HostOperators"]
 
-_HANDLERS = SHAPES | FUNCTIONS | LAYERS
+_HANDLERS = SHAPES | FUNCTIONS | LAYERS | {SEQUENCE_LSTM: on_host}
 _MOST_REPEATS = 100_000         # of a loop
 
 
@@ -37,6 +38,11 @@ class HostOperators:
                 if node.op not in _HANDLERS and node.op not in STATES and node.op not in _CALLS:
                     known = sorted((*_HANDLERS, *STATES, *_CALLS))
                     raise ModelError(f"operator {node.op} of {source} must be one of {', '.join(known)}")
+                if node.op == SEQUENCE_LSTM:
+                    try:
+                        layer_of(graph, node)
+                    except Refusal as error:
+                        raise ModelError(f"{source} must have layers that the host has, but of {node.op} {node.name} {error}") from None
 
     def reset(self) -> None:
         """Variables as before the first call."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...golden.pooling import add_factors
 from ...golden.requantise import Bounds, Requantise
+from ..computed import ComputedProducts
 from ..errors import Refusal
 from ..graph import Graph, Node, Tensor
 from ..layers import fully_connected, points_of, shifted
@@ -16,6 +17,7 @@ from ..operations import AveragePool, Convolution, DeviceOperation, MaximumPool,
 from ..quantised import Integers, activation_bounds, as_bytes, as_integers, constant
 from ..requantisation import mean_requantisation, most_sum, requantisation, with_own_shifts
 from ..wide import WideConvolution, WideOutput, WideProduct, weight_parts, wide_output
+from .lstm import SEQUENCE_LSTM, on_device
 from .options import activation_of, pairs_of, per_axis
 
 __all__ = ["lowered"]
@@ -157,6 +159,18 @@ def _fully_connected(graph: Graph, node: Node) -> DeviceOperation:
     return fully_connected(y.shape, rows, w, points, bias, x.zero_point, spec)
 
 
+def _batch_matmul(graph: Graph, node: Node) -> DeviceOperation:
+    """BATCH_MATMUL: both factors may be computed."""
+    a, b = (as_bytes(graph.operand(node, index, name), name) for index, name in enumerate("ab"))
+    y = as_bytes(graph.tensors[node.outputs[0]], "the result")
+    if min(len(a.shape), len(b.shape)) < 2:
+        raise Refusal(f"factors must be matrices, not of shapes {a.shape} and {b.shape}")
+    columns, transposed = (bool(node.attributes.get(name, 0)) for name in ("adj_x", "adj_y"))
+    spec = requantisation(np.array([a.scale * b.scale / y.scale]), y.zero_point, y.dtype, (None, None),
+                          255.0 ** 2 * a.shape[-2 if columns else -1])
+    return ComputedProducts(y.shape, a.shape, b.shape, (a.zero_point, b.zero_point), None, spec, transposed, columns, operands=(0, 1))
+
+
 def _pool_window(node: Node, x: Integers) -> Window:
     if len(x.shape) != 4:
         raise Refusal(f"x must have 4 axes, not {len(x.shape)}")
@@ -234,5 +248,6 @@ def _sum(graph: Graph, node: Node) -> DeviceOperation:
 
 
 _LOWERINGS: dict[str, Callable[[Graph, Node], DeviceOperation]] = {
-    "CONV_2D": _convolution, "DEPTHWISE_CONV_2D": _depthwise, "FULLY_CONNECTED": _fully_connected, "AVERAGE_POOL_2D": _average_pool,
-    "MEAN": _mean, "MAX_POOL_2D": _maximum_pool, "ADD": _sum}
+    "CONV_2D": _convolution, "DEPTHWISE_CONV_2D": _depthwise, "FULLY_CONNECTED": _fully_connected,
+    "BATCH_MATMUL": _batch_matmul, "AVERAGE_POOL_2D": _average_pool,
+    "MEAN": _mean, "MAX_POOL_2D": _maximum_pool, "ADD": _sum, SEQUENCE_LSTM: on_device}

@@ -13,6 +13,7 @@ import numpy as np
 from ...packages import needed
 from ..errors import ModelError
 from ..graph import Graph, Node, Quantisation, Tensor
+from .lstm import SEQUENCE_LSTM, with_states
 from .sparsity import dense_elements
 
 __all__ = ["MOST_BYTES", "read_tflite"]
@@ -95,7 +96,8 @@ class _File:
         for node in (node for node in nodes if node.op == "DENSIFY"):       # sparse constants are read as dense ones
             source, result = named_tensors[node.inputs[0] or ""], node.outputs[0]
             named_tensors[result] = replace(named_tensors[result], data=source.data)
-        nodes = [node for node in nodes if node.op != "DENSIFY"]
+        nodes = [part for node in nodes if node.op != "DENSIFY"
+                 for part in (with_states(node, named_tensors) if node.op == SEQUENCE_LSTM else [node])]
         return Graph(named_tensors, tuple(nodes), tuple(filter(None, inputs)), tuple(filter(None, outputs)))
 
     def _tensor(self, table: Any, number: int, taken: set[str]) -> Tensor:

@@ -17,6 +17,7 @@ from ..operations import DeviceOperation
 from ..source import Source
 from .host import HostOperators
 from .lowering import lowered
+from .lstm import NEXT
 from .reader import read_tflite
 
 __all__ = ["TfliteSource"]
@@ -75,7 +76,10 @@ class TfliteSource(Source):
         except (ValueError, RuntimeError) as error:
             self._interpreter = None
             raise ModelError(f"{self.path} must be a network that {self.reference_name} run: {error}") from None
-        return {name: self._value(tensor) for name, tensor in self.graph.tensors.items() if not tensor.dtype.hasobject}
+        # States within an operator are those of its last step.
+        within = {name for node in self.graph.nodes if "within" in node.attributes for name in node.outputs}
+        return {name: self._value(tensor) for name, tensor in self.graph.tensors.items() if not tensor.dtype.hasobject and
+                name.removesuffix(NEXT) not in within}
 
     def _value(self, tensor: Tensor) -> np.ndarray:
         return self._interpreter.get_tensor(tensor.number)
