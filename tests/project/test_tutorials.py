@@ -4,7 +4,8 @@ Files of the repository are there by the names that they have from its root. Blo
 take long; they run at night. Blocks behind ``<!-- not run: REASON -->`` are never run.
 
 At night the pages are also followed literally: the page of the installation makes a fresh clone with an environment of its own, and every
-block of a page is typed there, in one shell and one session of Python. Outputs that a page shows are compared.
+block of a page is typed there, in one shell and one session of Python. Outputs that a page shows are compared. Pages that build hardware
+take half an hour together, as the clone begins without a build; ``make soak`` follows these.
 """
 
 import contextlib
@@ -22,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(path.name for kind in ("tutorial", "guide") for path in (ROOT / "docs").glob(f"{kind}-*.md"))
 BLOCK = re.compile(r"^(?:<!-- (night|not run: [^\n]+) -->\n)?```(python|bash|)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NIGHT = [page for page in PAGES if "<!-- night -->" in (ROOT / "docs" / page).read_text()]
+SOAK = (pytest.mark.soak, pytest.mark.once)
 ADDRESS = "URL-OF-THE-REPOSITORY"
 SHELL = ["bash", "--norc"]
 ENDED = "the block ended with"
@@ -177,7 +179,7 @@ def test_what_is_typed_fails(tmp_path):
 
 @pytest.mark.nightly
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [pytest.param(page, marks=SOAK if page in NIGHT else ()) for page in PAGES])
 def test_followed_literally(page, fresh_clone, tmp_path):
     """Every block of a page in order, but for those that are marked with a reason why not."""
     environment = outside() | {"PATH": f"{fresh_clone}/.venv/bin{os.pathsep}{outside()['PATH']}"}
