@@ -75,28 +75,33 @@ class Activation(Component):
         read = intervals.read_port()
         v, negative = self.argument, self.argument[-1]
 
-        # Position in the table. An argument that is not looked up has part 0 and sign 0; its value replaces the base.
-        size, place, looked_up = Signal(18), Signal(17), Signal()
+        # Position in the table. An argument that is not looked up has part 0 and sign 0; its value replaces the base. The magnitude of a
+        # negative argument is its complement plus one. The complement finds the interval, and the one is added to the part, a cycle later:
+        # a part of a whole interval gives the base of the next one. The last interval has slope 0.
+        size, place, looked_up = Signal(17), Signal(17), Signal()
         tanh = self.find == Function.TANH
         m.d.comb += [
             looked_up.eq(tanh | (self.find == Function.SIGMOID)),
-            size.eq((v ^ negative.replicate(18)) + negative),
-            place.eq(Mux(tanh, size << 1, size) | (self.limited | size[17] | (tanh & size[16])).replicate(17)),
+            size.eq(v ^ negative.replicate(18)),
+            place.eq(Mux(tanh, size << 1, size) | (self.limited | (tanh & size[16])).replicate(17)),
             read.addr.eq(place[PART_BITS:]),
         ]
-        part, minus, value, rectified = Signal(PART_BITS), Signal(), Signal(signed(18)), Signal()
+        part, minus, value, rectified = Signal(PART_BITS + 1), Signal(), Signal(signed(18)), Signal()
         m.d.comb += [
             part.eq(place[:PART_BITS] & looked_up.replicate(PART_BITS)),
             minus.eq(negative & looked_up),
             rectified.eq(negative & (self.find == Function.RELU)),
             value.eq(Mux(self.limited, Cat((~negative).replicate(17), negative), v) & ~rectified.replicate(18)),
         ]
-        later = {}
+        later, doubled = {}, Signal(reset_less=True)        # doubled: tanh, which has twice the argument
+        m.d.sync += doubled.eq(tanh)
         for cycle in (1, 2):
             for name, source in (("part", part), ("minus", minus), ("value", value)):
                 register = Signal(source.shape(), name=f"{name}_{cycle}", reset_less=True)
                 m.d.sync += register.eq(later.get(name, source))
                 later[name] = register
+            if cycle == 1:
+                later["part"] = later["part"] + Mux(doubled, later["minus"] << 1, later["minus"])
 
         interval = Signal(interval_layout, reset_less=True)
         base, product, turned = Signal(signed(19), reset_less=True), Signal(PART_BITS + 11, reset_less=True), Signal(reset_less=True)

@@ -8,7 +8,7 @@ from amaranth.utils import exact_log2
 from ..isa.counter_table import most_in_a_cycle
 from ..lib.onehot import any_of
 from ..parameters.rnn import RnnParameters
-from .delta_threshold import DeltaThreshold, choose_group
+from .delta_threshold import DeltaThreshold, choose_group, group_lanes
 from .dependency_scoreboard import status_layout, written_bits
 from .layouts import COLUMNS_BITS, COUNT_BITS, chosen_sweep_layout
 from .vector_memory import ColumnReadPort
@@ -56,7 +56,7 @@ class ColumnReader(Component):
     busy : Out(1)
         A pass is in progress.
     event_skipped : Out(range(most_in_a_cycle("rnn_skipped") + 1))
-        Number of zero columns that are skipped in this cycle, 0 to 4.
+        Number of zero columns that were skipped in the cycle before, 0 to 4.
 
     *Latency*: 2 cycles from the transfer at ``i`` to ``o.valid`` of the first column; 1 cycle from ``column.enable`` to ``o.valid``.
 
@@ -97,22 +97,28 @@ class ColumnReader(Component):
         fresh = Signal(reset_less=True)
         place = Signal(bits, reset_less=True)
         column = Signal(column_layout(cfg))
-        finished, readable, skipped, moves, read, accepted = (
-            Signal(name=name) for name in ("finished", "readable", "skipped", "moves", "read", "accepted"))
+        finished, readable, skipped, leaves, read, accepted = (
+            Signal(name=name) for name in ("finished", "readable", "skipped", "leaves", "read", "accepted"))
         kept = Signal(data.StructLayout({"first": 1, "last": 1, "weight": weight.shape()}), reset_less=True)
+        nonzero = Signal(cfg.vector_lanes)                          # elements of the word that was read
+        chosen = Signal(cfg.vector_lanes, reset_less=True)          # those that the column has
         self._written(m, ends, finished, readable)
+        # The word of vector memory comes late in a cycle: only ``skipped`` and what follows it depend on the word. The last column leaves
+        # with ``o.ready``, and none is read behind that one.
         m.d.comb += [
-            skipped.eq(waiting & sweep.skip & ~(kept.first & sweep.begins) & ~column.elements.as_value().any()),
-            moves.eq(waiting & ((skipped & ~kept.last) | self.o.ready)), self.ended.eq(moves & kept.last),
-            read.eq(reading & readable & (~waiting | moves)),
+            skipped.eq(waiting & sweep.skip & ~(kept.first & sweep.begins) & ~(nonzero & chosen).any()),
+            leaves.eq(waiting & self.o.ready), self.ended.eq(leaves & kept.last),
+            read.eq(reading & readable & (~waiting | leaves | skipped)),
             self.column.enable.eq(read), self.column.word.eq(element[bits:]),
             column.first.eq(kept.first), column.weight.eq(kept.weight),
             self.o.valid.eq(waiting & ~skipped), self.o.payload.eq(column),
-            self.i.ready.eq(~active | (moves & kept.last)),
+            self.i.ready.eq(~active | self.ended),
             accepted.eq(self.i.valid & self.i.ready),
             self.busy.eq(active),
         ]
+        moves = leaves | (skipped & ~kept.last)
         m.submodules.ahead = ahead = ZeroLookAhead(cfg)
+        skips, strides, shift = Signal(), Signal(), Signal.like(ahead.shift, name="shift", reset_less=True)     # of the cycle before
         word = [value.as_signed() for value in self.column.data]
         if cfg.rnn_differences:
             m.submodules.differences = differences = DeltaThreshold(cfg)
@@ -122,16 +128,19 @@ class ColumnReader(Component):
         m.d.comb += [
             ahead.begin.eq(accepted), ahead.read.eq(read), ahead.final.eq(finished),
             ahead.enable.eq(sweep.skip & ~self._first_differences()),
-            ahead.zero.eq(Cat(value == 0 for value in word)), ahead.place.eq(element[:bits]), ahead.cat.eq(sweep.cat), ahead.left.eq(left),
-            self.event_skipped.eq((skipped & moves) + Mux(read, (1 << ahead.shift) - 1, 0)),
+            nonzero.eq(Cat(value != 0 for value in word)), ahead.zero.eq(~nonzero),
+            ahead.place.eq(element[:bits]), ahead.cat.eq(sweep.cat), ahead.left.eq(left),
+            self.event_skipped.eq(skips + Mux(strides, (1 << shift) - 1, 0)),
         ]
+        m.d.sync += [skips.eq(skipped & moves), strides.eq(read), shift.eq(ahead.shift)]
         with m.If(moves):
             m.d.sync += waiting.eq(0)
-            with m.If(kept.last):
-                m.d.sync += active.eq(0)
+        with m.If(self.ended):
+            m.d.sync += active.eq(0)
         with m.If(read):
             m.d.sync += [
-                waiting.eq(1), place.eq(element[:bits]), kept.first.eq(fresh), kept.last.eq(left == 0), kept.weight.eq(weight),
+                waiting.eq(1), place.eq(element[:bits]), chosen.eq(group_lanes(cfg, element[:bits], sweep.cat)),
+                kept.first.eq(fresh), kept.last.eq(left == 0), kept.weight.eq(weight),
                 element.eq(element + ahead.stride), ends.eq(ends + (Const(cfg.dot) >> sweep.cat)),  # unused once columns are skipped
                 weight.eq(weight + ((sweep.blocks + 1) << ahead.shift)), left.eq(left - (1 << ahead.shift)),
                 fresh.eq(0), reading.eq(left != 0),

@@ -8,7 +8,7 @@ from amaranth.utils import exact_log2
 from ..lib.rounding import add_carry
 from ..parameters.rnn import RnnParameters
 
-__all__ = ["DeltaThreshold", "choose_group"]
+__all__ = ["DeltaThreshold", "choose_group", "group_lanes"]
 
 
 def choose_group(cfg, word, place, cat):
@@ -23,6 +23,12 @@ def choose_group(cfg, word, place, cat):
         value = choices[place[exact_log2(cfg.dot >> shift):]] if len(choices) > 1 else choices[0]
         chosen.append(Mux(cat > shift, 0, value))
     return chosen
+
+
+def group_lanes(cfg, place, cat):
+    """The elements of a word of vector memory that the column group from element ``place`` on has, a bit each; ``cat`` is a logarithm."""
+    sizes = [cfg.dot >> cat for cat in range(3)]
+    return Cat(Array(place[exact_log2(size):] == lane // size for size in sizes)[cat] for lane in range(cfg.vector_lanes))
 
 
 class DeltaThreshold(Component):
@@ -75,6 +81,7 @@ class DeltaThreshold(Component):
         word = Signal.like(self.word, name="word_read", reset_less=True)
         with m.If(self.read):
             m.d.sync += word.eq(self.word)
+        mine = group_lanes(cfg, self.place, self.cat)
         for lane, (value, sent) in enumerate(zip(self.i, self.o, strict=True)):
             m.submodules[f"sent_{lane}"] = memory = Memory(
                 shape=16, depth=cfg.rnn_elements // cfg.vector_lanes, init=[], attrs={"no_rw_check": 1})
@@ -82,10 +89,9 @@ class DeltaThreshold(Component):
             output, before = Signal(16, name=f"output_{lane}", reset_less=True), Signal(signed(16), name=f"before_{lane}")
             with m.If(self.read):
                 m.d.sync += output.eq(read.data)
-            mine = Array(self.place[exact_log2(group):] == lane // group for group in (cfg.dot >> cat for cat in range(3)))
             m.d.comb += [
                 before.eq(Mux(self.fresh, 0, output)), sent.eq(self._beyond(m, lane, value - before)),
-                read.addr.eq(self.word), write.addr.eq(word), write.data.eq(before + sent), write.en.eq(self.take & mine[self.cat]),
+                read.addr.eq(self.word), write.addr.eq(word), write.data.eq(before + sent), write.en.eq(self.take & mine[lane]),
             ]
         return m
 

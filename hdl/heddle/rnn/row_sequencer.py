@@ -50,20 +50,18 @@ class RowSequencer(Component):
         left = Signal(7, reset_less=True)           # outstanding steps of the column after this one
         elements = Signal(column_layout(self.cfg).members["elements"], reset_less=True)
         m.d.comb += self.i.ready.eq(~step.step | (left == 0))
-        with m.If(self.i.ready):
-            m.d.sync += step.step.eq(self.i.valid)
-        with m.Else():
-            m.d.sync += left.eq(left - 1)
-            m.d.sync += [number.eq(number + 1) for number in (step.product, step.source, step.factor_word)]
-        fresh = Signal()
-        m.d.sync += [fresh.eq(0), self.pe.take.eq(fresh)]
-        with m.If(self.i.valid & self.i.ready):
+        with m.If(self.i.ready):        # ``i.valid`` comes late in a cycle: the data are loaded with or without it
             m.d.sync += [
-                fresh.eq(1), left.eq(sweep.blocks), step.product.eq(sweep.product),
+                step.step.eq(self.i.valid), left.eq(sweep.blocks), step.product.eq(sweep.product),
                 step.source.eq(Mux(column.first, sweep.source, sweep.product)), step.zero.eq(column.first & sweep.zero),
                 step.factor_word.eq(column.weight), step.cat.eq(sweep.cat),
                 elements.eq(column.elements),
             ]
+        with m.Else():
+            m.d.sync += left.eq(left - 1)
+            m.d.sync += [number.eq(number + 1) for number in (step.product, step.source, step.factor_word)]
+        fresh = Signal()
+        m.d.sync += [fresh.eq(self.i.valid & self.i.ready), self.pe.take.eq(fresh)]
         with m.If(fresh):       # one cycle after the first step
             m.d.sync += [value.eq(element) for value, element in zip(self.pe.word, elements, strict=True)]
         return m

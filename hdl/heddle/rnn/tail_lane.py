@@ -134,12 +134,13 @@ class TailLane(Component):
             after = Signal(signed(min(len(kept), 18 + (1 << level))), name=f"shifted_{level}")
             m.d.comb += after.eq(Mux(self.control.shift_0[level], kept >> (1 << level), kept))
             kept = after
-        total, over = Signal(signed(19)), Signal()
+        total, over = Signal(signed(18)), Signal()
         m.d.comb += [
             total.eq(kept[1:].as_signed() + kept[0]),
-            over.eq(((self.sum[17:31] ^ sign.replicate(14)) & self.control.beyond_0).any() | (total[18] ^ total[17])),
+            # The greatest number is not rounded up. This is seen beside the addition, not behind its carries.
+            over.eq(((self.sum[17:31] ^ sign.replicate(14)) & self.control.beyond_0).any() | (~kept[18] & kept[:18].all())),
         ]
-        return Mux(over, Cat((~sign).replicate(17), sign), total[:18])
+        return Mux(over, Cat((~sign).replicate(17), sign), total)
 
     def _sum(self, m, state):
         """The de-quantised sum v, and v as argument of the activation function; both in cycle 2."""
