@@ -21,6 +21,7 @@ from ..kernels.sparse_product import SparseProductProblem
 from ..sparse.generated import power_law_matrix, uniform_matrix
 from ..sparse.hand_out import hand_out
 from ..sparse.orders import ORDERS
+from ..sparse.sub_warps import like_rows
 from .common import add_config, configuration, positive, print_json, require, seed
 from .files import write_text
 
@@ -54,6 +55,8 @@ def execute(options: argparse.Namespace) -> None:
         if getattr(options, name) > _MOST:
             raise UsageError(f"--{name} must be at most {_MOST}, not {getattr(options, name)}")
     matrix = _KINDS[options.kind](options.rows, options.columns, options.sparsity, options.seed)
+    if not options.sddmm:
+        matrix = matrix.take_rows(like_rows(cfg, matrix, options.n))
     dynamic = not options.static
     problem = (SampledProductProblem(matrix, options.n, order=options.order, dynamic=dynamic) if options.sddmm
                else SparseProductProblem(matrix, options.n, order=options.order, dynamic=dynamic))

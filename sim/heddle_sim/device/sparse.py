@@ -20,6 +20,7 @@ from ..kernels.sparse_product import SparseOperands, SparseProductKernel, Sparse
 from ..sparse.compressed import Compressed
 from ..sparse.formats import is_sparse, operand_shape, product_operands, restore, sampled_operands
 from ..sparse.orders import ORDERS
+from ..sparse.sub_warps import like_rows
 from .errors import OutOfMemory
 from .execution import execute
 from .host import Host
@@ -89,7 +90,9 @@ def _bytes_of(array: np.ndarray, signed_bytes: int) -> list[tuple[np.ndarray, in
 
 
 def _product(device: Host, a: Compressed, b: np.ndarray, schedule: _Schedule) -> tuple[np.ndarray, Stats]:
-    problem = SparseProductProblem(a, b.shape[1], b.dtype.kind == "i", _order(device, schedule.order), schedule.dynamic,
+    width = b.shape[1]
+    rows = like_rows(device.cfg, a, min(schedule.tile or width, width)) if schedule.sub_warps else np.arange(a.shape[0])
+    problem = SparseProductProblem(a.take_rows(rows), width, b.dtype.kind == "i", _order(device, schedule.order), schedule.dynamic,
                                    tile=schedule.tile, sub_warps=schedule.sub_warps, collect=schedule.collect)
     memory, columns, shape = device.memory, problem.places, (a.shape[0], problem.columns_in_memory)
     arranged = np.zeros((max(b.shape[0], 1), shape[1]), b.dtype)
@@ -97,7 +100,8 @@ def _product(device: Host, a: Compressed, b: np.ndarray, schedule: _Schedule) ->
     with Placement(memory) as places:
         of_b, c = places.place(arranged), places.reserve(shape, np.int32)
         stats = _run(device, problem, places, of_b, c)
-        sums = memory.matrix(c, shape, np.int32)[:, columns]
+        sums = np.empty((a.shape[0], width), np.int32)
+        sums[rows] = memory.matrix(c, shape, np.int32)[:, columns]
         if schedule.resident:
             stats = _run(device, replace(problem, resident=True), places, of_b, c)
     return sums, stats

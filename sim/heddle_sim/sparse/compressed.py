@@ -110,6 +110,13 @@ class Compressed:
         return type(self)(_pointers(self.indices, self.shape[1]).astype(np.int32), self.rows[order].astype(np.int32), self.data[order],
                           self.shape[::-1])
 
+    def take_rows(self, numbers: np.ndarray) -> Self:
+        """Rows of some numbers, in their order."""
+        starts, lengths = self.indptr[:-1].astype(np.int64)[numbers], self.lengths[numbers]
+        pointers = np.concatenate([[0], np.cumsum(lengths)])
+        elements = np.arange(pointers[-1]) + np.repeat(starts - pointers[:-1], lengths)
+        return type(self)(pointers.astype(np.int32), self.indices[elements], self.data[elements], (len(lengths), self.shape[1]))
+
     def dense(self, dtype: DTypeLike | None = None) -> np.ndarray:
         """The matrix with its zeros, of the type of ``data`` unless ``dtype`` says otherwise."""
         full = np.zeros(self.shape, self.data.dtype if dtype is None else dtype)

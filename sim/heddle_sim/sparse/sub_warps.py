@@ -8,7 +8,7 @@ from heddle.isa.sparse_job import MOST_SUB_WARPS
 
 from .compressed import Compressed
 
-__all__ = ["group_elements", "most_strips", "row_groups"]
+__all__ = ["group_elements", "like_rows", "most_strips", "row_groups"]
 
 
 def most_strips(cfg: Config, columns: int) -> int:
@@ -17,6 +17,12 @@ def most_strips(cfg: Config, columns: int) -> int:
     while 2 << strips <= min(MOST_SUB_WARPS, cfg.thread_groups) and columns <= cfg.sparse_columns >> strips + 1:
         strips += 1
     return strips
+
+
+def like_rows(cfg: Config, a: Compressed, columns: int) -> np.ndarray:
+    """Numbers of all rows, the shortest first: rows of a group then have like lengths, and the first blocks of rows come soon. In natural
+    order where so many columns of B leave no sub-warps."""
+    return np.argsort(a.lengths, kind="stable") if most_strips(cfg, columns) else np.arange(a.shape[0])
 
 
 def group_elements(lengths: np.ndarray, strips: int, pairs: int) -> np.ndarray:

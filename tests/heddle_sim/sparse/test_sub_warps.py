@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from heddle import load_config
 from heddle_sim.sparse import compress
-from heddle_sim.sparse.sub_warps import group_elements, most_strips, row_groups
+from heddle_sim.sparse.sub_warps import group_elements, like_rows, most_strips, row_groups
 
 
 @pytest.mark.parametrize("strips", [1, 2])
@@ -26,6 +26,21 @@ def test_groups(strips, pairs, rows, seed):
     np.testing.assert_array_equal(found[:rows], dense[first:first + rows])
     assert not found[rows:].any()
     np.testing.assert_array_equal(np.diff(groups.indptr), group_elements(a.lengths[first:first + rows], strips, pairs))
+
+
+def test_like_rows(seed):
+    """The shortest first where there are sub-warps, whose groups then have fewer elements; each row once."""
+    rng, cfg = np.random.default_rng(seed), load_config("base")
+    dense = (rng.random((50, 40)) < rng.random((50, 1)) ** 3).astype(np.int8)
+    a = compress("a", dense)
+    order = like_rows(cfg, a, 32)
+    assert sorted(order) == list(range(50)) == like_rows(cfg, a, 128).tolist()
+    lengths = a.lengths[order]
+    assert (np.diff(lengths) >= 0).all()
+    least, natural = (sum(group_elements(found[first:first + 4], 2, 2).sum() for first in range(0, 50, 4))
+                      for found in (lengths, a.lengths))
+    assert least < natural
+    np.testing.assert_array_equal(a.take_rows(order).dense(), dense[order])
 
 
 def test_group_elements():

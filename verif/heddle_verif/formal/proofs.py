@@ -23,6 +23,7 @@ from .run import RunControlSpec
 from .scoreboard import ScoreboardSpec
 from .shared_bank import SharedBankSpec
 from .sparse import ElementWindowSpec
+from .step_sequencer import StepSequencerSpec
 from .stream import StreamSpec
 from .tensor_copies import BarrierUpdatesSpec, BoxWalkSpec, BurstRequestSpec, RowBurstsSpec, TransactionTableSpec
 from .tile_scheduler import TileSchedulerSpec
@@ -67,6 +68,8 @@ PROOFS = {proof.name: proof for proof in (
     Proof(name="dispatch_slices", make=lambda: DispatchSpec(1), says="the same with register slices", bounded=5, cover=8, unbounded="pdr"),
     Proof(name="element_window", make=ElementWindowSpec, says="every non-zero of a job leaves once, in order, and no other", bounded=8,
           cover=10, unbounded="pdr"),
+    Proof(name="step_sequencer", make=StepSequencerSpec, says="steps multiply every non-zero of the rows once, in order, rows leave whole",
+          bounded=8, cover=14, unbounded="pdr"),
     Proof(name="shared_bank", make=SharedBankSpec, says="one grant, fixed priority, the granted row is accessed, contents", bounded=3,
           cover=6, unbounded="pdr"),
     Proof(name="bank_port", make=BankPortSpec, says="each bank of a request grants once, order, ready from a register", bounded=5, cover=8,
