@@ -91,7 +91,8 @@ def _bytes_of(array: np.ndarray, signed_bytes: int) -> list[tuple[np.ndarray, in
 
 def _product(device: Host, a: Compressed, b: np.ndarray, schedule: _Schedule) -> tuple[np.ndarray, Stats]:
     width = b.shape[1]
-    rows = like_rows(device.cfg, a, min(schedule.tile or width, width)) if schedule.sub_warps else np.arange(a.shape[0])
+    grouped = schedule.sub_warps and schedule.order != "natural"
+    rows = like_rows(device.cfg, a, min(schedule.tile or width, width)) if grouped else np.arange(a.shape[0])
     problem = SparseProductProblem(a.take_rows(rows), width, b.dtype.kind == "i", _order(device, schedule.order), schedule.dynamic,
                                    tile=schedule.tile, sub_warps=schedule.sub_warps, collect=schedule.collect)
     memory, columns, shape = device.memory, problem.places, (a.shape[0], problem.columns_in_memory)

@@ -114,7 +114,7 @@ def test_sub_warps(n, rows, dtype, golden, seed):
     """Few columns on parts of the PEs, many rows and few, and without."""
     rng = np.random.default_rng(seed)
     a, b = operand(rng, (rows, 70), dtype) * (rng.random((rows, 70)) < 0.1), operand(rng, (70, n))
-    for options in ({}, {"resident": True}, {"sub_warps": False}):
+    for options in ({}, {"resident": True}, {"sub_warps": False}, {"order": "natural"}):
         np.testing.assert_array_equal(golden.spmm(sp.csr_array(a), b, **options)[0], product(a, b))
 
 
