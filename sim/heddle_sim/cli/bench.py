@@ -107,10 +107,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_json(plans)
     for parser, points in ((copy, "points of the sweep"), (conv, "of them"), (pool, "of them"), (sparse, "of them"), (sampled, "of them")):
         parser.add_argument("--quick", action="store_true", help=f"a few {points}")
-    for parser, kind, more in ((sparse, "matrices", (BREAK_EVEN,)), (sampled, "masks", ())):
-        parser.add_argument("--suite", choices=(*SPMM_SUITES, *more), help=f"{kind} (default list; dl: the deep-learning matrix "
-                            "collection, where HEDDLE_DLMC or ../shared/dlmc has it"
-                            + "; break-even: few zeros to many, and the dense product)" * bool(more) + ")" * (not more))
+    for parser, kind, more, says in ((sparse, "matrices", (BREAK_EVEN,), f"; {BREAK_EVEN}: few zeros to many, and the dense product"),
+                                     (sampled, "masks", (), "")):
+        parser.add_argument("--suite", choices=(*SPMM_SUITES, *more), default="list", help=f"{kind} (default list; dl: the deep-learning "
+                            f"matrix collection, where HEDDLE_DLMC or ../shared/dlmc has it{says})")
         parser.add_argument("--order", choices=("auto", *ORDERS), default="auto", help="in which rows are dealt to the cores (default "
                             "auto)")
     sparse.add_argument("--static", action="store_true", help="rows are dealt to the cores in turn before the start; else they take them")
@@ -119,6 +119,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sparse.add_argument("--side", choices=SIDES, default="left", help="the operand that is sparse (default left); both: the other one is "
                         "of the same sparsity")
     sparse.add_argument("--resident", action="store_true", help="B in factor registers at the start, sums stay in shared memory")
+    sparse.set_defaults(suite=None)         # list, or with --plot break-even
     sparse.add_argument("--plot", metavar="FILE", help="write cycles of the suite break-even, which it takes, as a drawing (SVG)")
     sparse.add_argument("--no-sub-warps", action="store_true", help="all PEs have the same row, however few the columns")
     sampled.add_argument("--k", type=positive, default=512, help="columns of the left operand (default 512)")
@@ -216,7 +217,7 @@ def _spmm(options: argparse.Namespace, cfg: Config) -> None:
 
 def _sddmm(options: argparse.Namespace, cfg: Config) -> None:
     require(cfg, "sparse", "bench sddmm")
-    matrices = spmm_suite(options.suite or "list", options.quick)
+    matrices = spmm_suite(options.suite, options.quick)
     with progress_for(options) as progress, open_device(options, cfg, progress) as device:
         progress.stage("sampled products", len(matrices))
         rows = sddmm_rows(device, matrices, options, progress)

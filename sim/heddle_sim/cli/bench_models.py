@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -17,6 +16,7 @@ from heddle.errors import UsageError
 
 from ..device import Device
 from ..models.chains import LayerChain
+from ..models.folder import FOLDER_VARIABLE, models_folder
 from ..models.load import read_source
 from ..models.model import Model
 from ..models.onnx.recurrent import Recurrent
@@ -28,10 +28,8 @@ from ..rnn.network import Network
 from .bench_rnn import drawn_network
 from .common import add_config, add_device, add_json, check_result, open_device, print_rows, progress_for, require, seed
 
-__all__ = ["FOLDER_VARIABLE", "add_models", "run_models"]
+__all__ = ["add_models", "run_models"]
 
-FOLDER_VARIABLE = "HEDDLE_MODELS"
-_BESIDE = Path(__file__).resolve().parents[4] / "shared" / "models"        # beside the repository
 _TINY = ("resnet8", "kws", "vww", "ad01")
 _VOICE = "silero_vad_16k_sequence.onnx"
 _FRAME_SAMPLES = 512 + 64       # of 32 ms at 16 kHz, with those of the frame before that a frame begins with
@@ -68,7 +66,7 @@ def run_models(options: argparse.Namespace, cfg: Config) -> None:
 
 def _tiny(options: argparse.Namespace, device: Device, golden: Device | None) -> Rows:
     """A row for each network and each of three calls: alone, the first one of a loaded network, the next one."""
-    folder = Path(os.environ.get(FOLDER_VARIABLE) or _BESIDE)
+    folder = models_folder()
     names = [name for name in _TINY if (folder / f"{name}.tflite").is_file()]
     if not names:
         raise UsageError(f"{FOLDER_VARIABLE} must be a folder with {', '.join(f'{name}.tflite' for name in _TINY)}, not {folder}")

@@ -100,4 +100,3 @@ def _lines(row: dict[str, Any]) -> Iterator[str]:
     for name, value in row.items():
         if name not in ("method", "cycles", "auto", "why_not"):
             yield f"  {name.replace('_', ' ')}: {value:,}" if isinstance(value, int) else f"  {name.replace('_', ' ')}: {value}"
-

@@ -55,8 +55,8 @@ def execute(options: argparse.Namespace) -> None:
         if getattr(options, name) > _MOST:
             raise UsageError(f"--{name} must be at most {_MOST}, not {getattr(options, name)}")
     matrix = _KINDS[options.kind](options.rows, options.columns, options.sparsity, options.seed)
-    if not options.sddmm and options.order != "natural":
-        matrix = matrix.take_rows(like_rows(cfg, matrix, options.n))
+    ordered = None if options.sddmm else like_rows(cfg, matrix, options.n, options.order)
+    matrix = matrix if ordered is None else matrix.take_rows(ordered)
     dynamic = not options.static
     problem = (SampledProductProblem(matrix, options.n, order=options.order, dynamic=dynamic) if options.sddmm
                else SparseProductProblem(matrix, options.n, order=options.order, dynamic=dynamic))

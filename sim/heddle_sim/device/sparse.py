@@ -91,9 +91,9 @@ def _bytes_of(array: np.ndarray, signed_bytes: int) -> list[tuple[np.ndarray, in
 
 def _product(device: Host, a: Compressed, b: np.ndarray, schedule: _Schedule) -> tuple[np.ndarray, Stats]:
     width = b.shape[1]
-    grouped = schedule.sub_warps and schedule.order != "natural"
-    rows = like_rows(device.cfg, a, min(schedule.tile or width, width)) if grouped else np.arange(a.shape[0])
-    problem = SparseProductProblem(a.take_rows(rows), width, b.dtype.kind == "i", _order(device, schedule.order), schedule.dynamic,
+    rows = like_rows(device.cfg, a, min(schedule.tile or width, width), schedule.order) if schedule.sub_warps else None
+    ordered = a if rows is None else a.take_rows(rows)
+    problem = SparseProductProblem(ordered, width, b.dtype.kind == "i", _order(device, schedule.order), schedule.dynamic,
                                    tile=schedule.tile, sub_warps=schedule.sub_warps, collect=schedule.collect)
     memory, columns, shape = device.memory, problem.places, (a.shape[0], problem.columns_in_memory)
     arranged = np.zeros((max(b.shape[0], 1), shape[1]), b.dtype)
@@ -101,8 +101,9 @@ def _product(device: Host, a: Compressed, b: np.ndarray, schedule: _Schedule) ->
     with Placement(memory) as places:
         of_b, c = places.place(arranged), places.reserve(shape, np.int32)
         stats = _run(device, problem, places, of_b, c)
-        sums = np.empty((a.shape[0], width), np.int32)
-        sums[rows] = memory.matrix(c, shape, np.int32)[:, columns]
+        sums = memory.matrix(c, shape, np.int32)[:, columns]
+        if rows is not None:
+            sums = sums[np.argsort(rows)]
         if schedule.resident:
             stats = _run(device, replace(problem, resident=True), places, of_b, c)
     return sums, stats

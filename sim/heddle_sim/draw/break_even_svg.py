@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from .svg_text import svg_text
+
 __all__ = ["break_even_svg"]
 
 _SPARSE, _DENSE, _PUBLISHED = "#3b6fb0", "#b04a3a", "#7a9a3c"
@@ -37,16 +39,16 @@ def break_even_svg(points: Sequence[tuple[float, int]], dense: int, break_even: 
 
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
            'font-family="monospace" font-size="12">', f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-           _text(_LEFT, 20, "cycles over the share of zeros")]
+           svg_text(_LEFT, 20, "cycles over the share of zeros")]
     legend = [("sparse product", _SPARSE), (f"dense product: {dense:,}", _DENSE)]
     for number, (name, colour) in enumerate(legend):
         left = _LEFT + 170 * number
-        out += [_line(left, 36, left + 18, 36, colour, 3), _text(left + 24, 40, name)]
+        out += [_line(left, 36, left + 18, 36, colour, 3), svg_text(left + 24, 40, name)]
     for number in range(_LINES + 1):
         top, label = y(step * number), f"{step * number:,}"
-        out += [_line(_LEFT, top, _LEFT + _WIDTH, top, "#dddddd"), _text(_LEFT - 8 - _LETTER * len(label), top + 4, label)]
+        out += [_line(_LEFT, top, _LEFT + _WIDTH, top, "#dddddd"), svg_text(_LEFT - 8 - _LETTER * len(label), top + 4, label)]
     for tenth in range(0, 11, 2):
-        out.append(_text(x(tenth / 10) - 12, _TOP + _HEIGHT + 18, f"{10 * tenth} %"))
+        out.append(svg_text(x(tenth / 10) - 12, _TOP + _HEIGHT + 18, f"{10 * tenth} %"))
     out.append(_line(_LEFT, y(dense), _LEFT + _WIDTH, y(dense), _DENSE, 2))
     out += _mark(x(published), y(dense), f"published {100 * published:.0f} %", _PUBLISHED)
     if break_even is not None:
@@ -71,12 +73,8 @@ def _step(most: int) -> int:
 def _mark(left: float, top: float, text: str, colour: str) -> Iterator[str]:
     """A line from a place down to the axis, with a text beside it."""
     yield f'<line x1="{left:.1f}" y1="{top:.1f}" x2="{left:.1f}" y2="{_TOP + _HEIGHT}" stroke="{colour}" stroke-dasharray="4 3"/>'
-    yield _text(left + 6, _TOP + _HEIGHT - 8, text)
+    yield svg_text(left + 6, _TOP + _HEIGHT - 8, text)
 
 
 def _line(x1: float, y1: float, x2: float, y2: float, colour: str, width: int = 1) -> str:
     return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}" stroke-width="{width}"/>'
-
-
-def _text(x: float, y: float, text: str) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}">{text}</text>'

@@ -1,8 +1,9 @@
 """Cycles and bytes of convolutions by several methods as a drawing (SVG): a panel for each figure, a group of bars for each layer."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
 from typing import Any
+
+from .svg_text import svg_text
 
 __all__ = ["COST_FIELDS", "cost_svg"]
 
@@ -28,8 +29,8 @@ def cost_svg(rows: Sequence[Mapping[str, Any]]) -> str:
            'font-family="monospace" font-size="12">', f'<rect width="{width}" height="{height}" fill="#ffffff"/>']
     for number, method in enumerate(methods):
         x = _MARGIN + 120 * number
-        out += [f'<rect x="{x}" y="12" width="12" height="12" fill="{_COLOURS[number % len(_COLOURS)]}"/>', _text(x + 18, 22, method)]
-    out += [_text(_MARGIN, _TOP + group * number + _BAR * len(methods) // 2 + 4, layer) for number, layer in enumerate(layers)]
+        out += [f'<rect x="{x}" y="12" width="12" height="12" fill="{_COLOURS[number % len(_COLOURS)]}"/>', svg_text(x + 18, 22, method)]
+    out += [svg_text(_MARGIN, _TOP + group * number + _BAR * len(methods) // 2 + 4, layer) for number, layer in enumerate(layers)]
     for number, (field, title) in enumerate(COST_FIELDS.items()):
         out += _panel(rows, field, title, _MARGIN + _LABEL + number * panel, layers, methods)
     return "\n".join([*out, "</svg>", ""])
@@ -41,7 +42,7 @@ def _layer(row: Mapping[str, Any]) -> str:
 
 
 def _panel(rows: Sequence[Mapping[str, Any]], field: str, title: str, left: int, layers: list[str], methods: list[str]) -> Iterator[str]:
-    yield _text(left, _TOP - 12, title)
+    yield svg_text(left, _TOP - 12, title)
     most = max((row[field] for row in rows if row.get(field)), default=1)
     for row in rows:
         value = row.get(field)
@@ -51,8 +52,4 @@ def _panel(rows: Sequence[Mapping[str, Any]], field: str, title: str, left: int,
         y = _TOP + layers.index(_layer(row)) * (len(methods) * _BAR + _GAP) + method * _BAR
         length = _WIDTH * value / most
         yield f'<rect x="{left}" y="{y}" width="{length:.1f}" height="{_BAR - 2}" fill="{_COLOURS[method % len(_COLOURS)]}"/>'
-        yield _text(left + length + 4, y + 10, f"{value:,}")
-
-
-def _text(x: float, y: float, text: str) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>'
+        yield svg_text(left + length + 4, y + 10, f"{value:,}")

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 from ..rnn.plan import LATENCY, evaluate
+from .svg_text import svg_text
 
 __all__ = ["plan_svg"]
 
@@ -32,11 +33,11 @@ def plan_svg(multipliers: Sequence[int], sizes: Sequence[int], latency: int = LA
     for number, count in enumerate(multipliers):
         out += _panel(_LEFT + number * (_WIDTH + _GAP), count, sizes, largest, latency)
     left = width - _LEGEND
-    out.append(_text(left, _TOP + 4, "elements"))
+    out.append(svg_text(left, _TOP + 4, "elements"))
     for index, size in enumerate(sizes):
         y, colour = _TOP + 24 + 18 * index, _COLOURS[index % len(_COLOURS)]
         out += [f'<line x1="{left}" y1="{y - 4}" x2="{left + 18}" y2="{y - 4}" stroke="{colour}" stroke-width="3"/>',
-                _text(left + 24, y, f"{size:,}")]
+                svg_text(left + 24, y, f"{size:,}")]
     return "\n".join([*out, "</svg>", ""])
 
 
@@ -49,11 +50,11 @@ def _panel(left: int, multipliers: int, sizes: Sequence[int], largest: int, late
     def y(utilization: float) -> float:
         return _TOP + _HEIGHT * (1 - utilization)
 
-    out = [_text(left, _TOP - 16, f"{multipliers:,} multipliers: utilisation over EP")]
+    out = [svg_text(left, _TOP - 16, f"{multipliers:,} multipliers: utilisation over EP")]
     for tenth in range(0, 11, 2):
         out += [f'<line x1="{left}" y1="{y(tenth / 10):.1f}" x2="{left + _WIDTH}" y2="{y(tenth / 10):.1f}" stroke="#dddddd"/>',
-                _text(left - 46, y(tenth / 10) + 4, f"{10 * tenth:3} %")]
-    out += [_text(x(1 << exponent) - 6, _TOP + _HEIGHT + 18, str(1 << exponent)) for exponent in range(0, steps + 1, 2)]
+                svg_text(left - 46, y(tenth / 10) + 4, f"{10 * tenth:3} %")]
+    out += [svg_text(x(1 << exponent) - 6, _TOP + _HEIGHT + 18, str(1 << exponent)) for exponent in range(0, steps + 1, 2)]
     for index, size in enumerate(sizes):
         points = [(ep, value) for ep, value in curve(multipliers, size, latency) if ep <= 1 << steps]
         colour = _COLOURS[index % len(_COLOURS)]
@@ -61,7 +62,3 @@ def _panel(left: int, multipliers: int, sizes: Sequence[int], largest: int, late
         out.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
         out += [f'<circle cx="{x(ep):.1f}" cy="{y(value):.1f}" r="3" fill="{colour}"/>' for ep, value in points]
     return out
-
-
-def _text(x: float, y: float, text: str) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}">{text}</text>'

@@ -35,8 +35,6 @@ class ComputedProducts(DeviceOperation):
     bias : int32 array (outputs,) or None
     requantise : Requantise or None
     transposed : bool
-    columns : bool
-        a lies in columns: (…, inputs, rows).
     computed : tuple of int
         Which of ``points`` are further activations, in their order: 0, 1.
     """
@@ -48,7 +46,6 @@ class ComputedProducts(DeviceOperation):
     bias: np.ndarray | None = None
     requantise: Requantise | None = None
     transposed: bool = False
-    columns: bool = False
     computed: tuple[int, ...] = ()
 
     def call(self, device: Device, arrays: Sequence[np.ndarray], keep: bool) -> tuple[np.ndarray, Stats]:
@@ -56,7 +53,6 @@ class ComputedProducts(DeviceOperation):
         for which, array in zip(self.computed, arrays[2:]):
             points[which] = int(array.ravel()[0])
         a, w = arrays[0].reshape(self.a_shape), arrays[1].reshape(self.b_shape)
-        a = np.swapaxes(a, -1, -2) if self.columns else a
         w = w if self.transposed else np.swapaxes(w, -1, -2)
         batch = np.broadcast_shapes(a.shape[:-2], w.shape[:-2])
         if w.size == w.shape[-1] * w.shape[-2]:         # all matrices of a meet the same one
@@ -74,7 +70,7 @@ class ComputedProducts(DeviceOperation):
 
 @dataclass(frozen=True, eq=False)
 class Transposed(DeviceOperation):
-    """An operation whose first activation is a matrix in columns, which the host transposes."""
+    """An operation whose first activation is matrices (…, inputs, rows), which the host transposes."""
 
     part: DeviceOperation
 
@@ -83,4 +79,4 @@ class Transposed(DeviceOperation):
         return self.part.method
 
     def call(self, device: Device, arrays: Sequence[np.ndarray], keep: bool) -> tuple[np.ndarray, Stats]:
-        return self.part.call(device, [np.ascontiguousarray(arrays[0].T), *arrays[1:]], keep)
+        return self.part.call(device, [np.ascontiguousarray(np.swapaxes(arrays[0], -1, -2)), *arrays[1:]], keep)

@@ -69,15 +69,6 @@ def read_source(path: str | os.PathLike[str], shapes: Shapes | None = None,
                 constants: Mapping[str, np.ndarray] | None = None, calibrate: Mapping[str, np.ndarray] | None = None,
                 activation_bits: int = 8) -> Source:
     """``Source`` of a file. Raises as ``load_model``."""
-    source = _read_source(path, shapes, constants, calibrate, activation_bits)
-    if not source.graph.outputs:
-        raise ModelError(f"{path} must have at least one output, not none")
-    return source
-
-
-def _read_source(path: str | os.PathLike[str], shapes: Shapes | None, constants: Mapping[str, np.ndarray] | None,
-                 calibrate: Mapping[str, np.ndarray] | None, activation_bits: int) -> Source:
-    """``read_source`` of a network that may be without outputs."""
     if not isinstance(path, (str, os.PathLike)):
         raise UsageTypeError(f"path must be a path, not {type(path).__name__}")
     path = Path(path)
@@ -90,13 +81,17 @@ def _read_source(path: str | os.PathLike[str], shapes: Shapes | None, constants:
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise ModelError(f"path must end in {' or '.join(SUFFIXES)}, not {path.name!r}")
+    source: Source
     if suffix == ".onnx":
-        calibration = Calibration(calibrate, activation_bits) if calibrate else None
-        return OnnxSource(path, _checked_shapes(shapes), constants, calibration)
-    for name, given in (("constants", constants), ("calibrate", calibrate)):
-        if given:
-            raise UsageError(f"{name} must be none for a TFLite file, not those of {', '.join(map(str, given))}")
-    return TfliteSource(path, _checked_shapes(shapes))
+        source = OnnxSource(path, _checked_shapes(shapes), constants, Calibration(calibrate, activation_bits) if calibrate else None)
+    else:
+        for name, given in (("constants", constants), ("calibrate", calibrate)):
+            if given:
+                raise UsageError(f"{name} must be none for a TFLite file, not those of {', '.join(map(str, given))}")
+        source = TfliteSource(path, _checked_shapes(shapes))
+    if not source.graph.outputs:
+        raise ModelError(f"{path} must have at least one output, not none")
+    return source
 
 
 def _checked_shapes(shapes: Shapes | None) -> dict[str, int | tuple[int, ...]]:

@@ -19,10 +19,10 @@ def most_strips(cfg: Config, columns: int) -> int:
     return strips
 
 
-def like_rows(cfg: Config, a: Compressed, columns: int) -> np.ndarray:
-    """Numbers of all rows, the shortest first: rows of a group then have like lengths, and the first blocks of rows come soon. In natural
-    order where so many columns of B leave no sub-warps."""
-    return np.argsort(a.lengths, kind="stable") if most_strips(cfg, columns) else np.arange(a.shape[0])
+def like_rows(cfg: Config, a: Compressed, columns: int, order: str) -> np.ndarray | None:
+    """Numbers of all rows, the shortest first: rows of a group then have like lengths, and the first blocks of rows come soon. None where
+    rows stay in their places: in natural ``order``, and where so many columns of B leave no sub-warps."""
+    return np.argsort(a.lengths, kind="stable") if order != "natural" and most_strips(cfg, columns) else None
 
 
 def group_elements(lengths: np.ndarray, strips: int, pairs: int) -> np.ndarray:

@@ -1,19 +1,18 @@
 """Matrices of published networks: files ``.smtx`` of the deep-learning matrix collection, with values of our own."""
 
-import os
 import zlib
 from pathlib import Path
 
 import numpy as np
 from heddle.errors import UsageError
 
+from ..shared_data import data_folder
 from .checks import Naming, check_shape
 from .compressed import Compressed
 
 __all__ = ["FOLDER_VARIABLE", "dl_folder", "dl_suite", "read_smtx", "seeded_values"]
 
 FOLDER_VARIABLE = "HEDDLE_DLMC"
-_BESIDE = Path(__file__).resolve().parents[4] / "shared" / "dlmc"       # beside the repository
 
 
 def seeded_values(pattern: Compressed, seed: int) -> Compressed:
@@ -44,17 +43,21 @@ def read_smtx(path: str | Path) -> Compressed:
     return Compressed.of_arrays(pointers, indices, np.ones(len(indices), np.int8), check_shape(naming.array("shape"), size[:2]), naming)
 
 
+def _folder() -> Path:
+    return data_folder(FOLDER_VARIABLE, "dlmc")
+
+
 def dl_folder() -> Path | None:
     """Folder of the collection: that of the environment variable ``HEDDLE_DLMC``, or ``shared/dlmc`` beside the repository; ``None`` where
     there is none."""
-    folder = Path(os.environ.get(FOLDER_VARIABLE) or _BESIDE)
+    folder = _folder()
     return folder if folder.is_dir() else None
 
 
 def dl_suite(folder: str | Path | None = None) -> dict[str, Compressed]:
     """All matrices of a folder by name, sorted, with seeded values (``seeded_values``); ``folder``: ``dl_folder`` without it."""
-    found = Path(folder) if folder is not None else dl_folder()
-    paths = sorted(found.glob("*.smtx")) if found is not None else []
+    found = _folder() if folder is None else Path(folder)
+    paths = sorted(found.glob("*.smtx"))
     if not paths:
-        raise UsageError(f"folder must have files .smtx, not be {found or _BESIDE}: {FOLDER_VARIABLE} names another one")
+        raise UsageError(f"folder must have files .smtx, not be {found}: {FOLDER_VARIABLE} names another one")
     return {path.stem: seeded_values(read_smtx(path), zlib.crc32(path.stem.encode())) for path in paths}

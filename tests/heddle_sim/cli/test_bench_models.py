@@ -4,9 +4,8 @@ from importlib import metadata
 
 import pytest
 from heddle_sim.cli import bench_models
-from heddle_sim.cli.bench_models import FOLDER_VARIABLE
+from heddle_sim.models.folder import FOLDER_VARIABLE, models_folder
 from heddle_verif.command_line import answer, call
-from heddle_verif.networks import folder
 
 GOLDEN = ["--config", "base", "--simulator", "golden"]
 
@@ -24,8 +23,8 @@ def test_calls_of_a_loaded_network(capsys):
 
 
 def test_networks_from_files(capsys):
-    if not (folder() / "ad01.tflite").is_file():
-        pytest.skip(f"ad01.tflite is not in {folder().name}")
+    if not (models_folder() / "ad01.tflite").is_file():
+        pytest.skip(f"ad01.tflite is not in {models_folder().name}")
     found = {row["network"]: row for row in rows(capsys, "--suite", "tiny", "--quick", "--no-check")}
     assert (found["ad01"]["bound"], found["ad01"]["bound_by"], found["ad01"]["macs"]) == (8256, "bus", 264_192)
     assert (found["resnet8"]["bound"], found["resnet8"]["bound_by"]) == (48_850.5, "multipliers")

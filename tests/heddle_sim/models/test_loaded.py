@@ -5,7 +5,7 @@ import pytest
 from heddle_sim import Device, Network, load_model
 from heddle_sim.device.device_array import DeviceArray
 from heddle_sim.golden.requantise import Requantise
-from heddle_verif.networks import folder
+from heddle_sim.models.folder import models_folder
 from heddle_verif.stimulus.recurrent_networks import random_layer
 
 SPEC = Requantise(1 << 20, 28, 3, dtype=np.int8)
@@ -107,9 +107,9 @@ def test_results_of_several_runs_are_arrays(device):
 @pytest.mark.parametrize("name, kept", [("resnet8", 12), ("kws", 9)])
 def test_networks(device, name, kept):
     """Weights are placed by the first call; the tensors between device layers stay there."""
-    path = folder() / f"{name}.tflite"
+    path = models_folder() / f"{name}.tflite"
     if not path.is_file():
-        pytest.skip(f"{path.name} is not in {folder().name}")
+        pytest.skip(f"{path.name} is not in {models_folder().name}")
     rng, used = np.random.default_rng(0), device.memory.allocator.used
     with load_model(path, device) as model, device.load(model) as loaded:
         sizes = []

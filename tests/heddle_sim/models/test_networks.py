@@ -8,7 +8,8 @@ import onnx
 import pytest
 from heddle_sim import Device, load_model
 from heddle_sim.models.comparison import compared
-from heddle_verif.networks import folder, networks
+from heddle_sim.models.folder import models_folder
+from heddle_verif.networks import networks
 from heddle_verif.stimulus.onnx_files import write_onnx
 from onnx.helper import make_node
 
@@ -29,9 +30,9 @@ def random_inputs(model, seed):
 
 
 def path_of(name):
-    path = folder() / f"{name}.tflite"
+    path = models_folder() / f"{name}.tflite"
     if not path.is_file():
-        pytest.skip(f"{path.name} is not in {folder().name}")
+        pytest.skip(f"{path.name} is not in {models_folder().name}")
     return path
 
 

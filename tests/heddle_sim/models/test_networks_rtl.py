@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 from heddle_sim import Device, load_model
-from heddle_verif.networks import folder
+from heddle_sim.models.folder import models_folder
 
 INPUTS = 5
 NAMES = ("ad01", "kws", "resnet8", "vww")
@@ -21,9 +21,9 @@ def device():
 
 
 def path_of(name):
-    path = folder() / f"{name}.tflite"
+    path = models_folder() / f"{name}.tflite"
     if not path.is_file():
-        pytest.skip(f"{path.name} is not in {folder().name}")
+        pytest.skip(f"{path.name} is not in {models_folder().name}")
     return path
 
 

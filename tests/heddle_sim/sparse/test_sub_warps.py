@@ -33,8 +33,8 @@ def test_like_rows(seed):
     rng, cfg = np.random.default_rng(seed), load_config("base")
     dense = (rng.random((50, 40)) < rng.random((50, 1)) ** 3).astype(np.int8)
     a = compress("a", dense)
-    order = like_rows(cfg, a, 32)
-    assert sorted(order) == list(range(50)) == like_rows(cfg, a, 128).tolist()
+    order = like_rows(cfg, a, 32, "sorted")
+    assert sorted(order) == list(range(50)) and like_rows(cfg, a, 128, "sorted") is None and like_rows(cfg, a, 32, "natural") is None
     lengths = a.lengths[order]
     assert (np.diff(lengths) >= 0).all()
     least, natural = (sum(group_elements(found[first:first + 4], 2, 2).sum() for first in range(0, 50, 4))

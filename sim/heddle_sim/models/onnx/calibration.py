@@ -16,6 +16,7 @@ from heddle.errors import UsageError, UsageTypeError
 from ...arguments import plain_array
 from ...packages import needed
 from ..errors import ModelError
+from .forms import averages_images
 
 __all__ = ["Calibration", "calibrated"]
 
@@ -137,8 +138,7 @@ def _other_means(onnx: Any, model: Any) -> list[str]:
         axes = next((list(attribute.ints) for attribute in node.attribute if attribute.name == "axes"), [])
         if len(node.input) > 1 and node.input[1] in constants:
             axes = onnx.numpy_helper.to_array(constants[node.input[1]]).ravel().tolist()
-        rank = ranks.get(node.input[0], 0)
-        if rank < 3 or sorted(axis % rank for axis in axes) != list(range(2, rank)):
+        if not averages_images(axes, ranks.get(node.input[0], 0)):
             node.name = node.name or f"{node.op_type} of {node.output[0]}"
             left.append(node.name)
     return left

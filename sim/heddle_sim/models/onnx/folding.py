@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import MISFITS, Refusal
 from ..graph import Graph, Node, Tensor
 from ..quantised import constant
-from .forms import Form, with_quantisation
+from .forms import Form, averages_images, with_quantisation
 
 __all__ = ["folded"]
 
@@ -149,9 +149,9 @@ class _Folding:
         op = node.op
         if op == "ReduceMean":
             op, axes = "GlobalAveragePool", self._axes(node)
-            rank, found = len(x.shape), ", ".join(map(str, axes)) or "all"
-            if rank < 3 or sorted(axis % rank for axis in axes) != list(range(2, rank)):
-                raise Refusal(f"axes of ReduceMean must be all behind the channels of images, not {found} of {rank}")
+            if not averages_images(axes, len(x.shape)):
+                found = ", ".join(map(str, axes)) or "all"
+                raise Refusal(f"axes of ReduceMean must be all behind the channels of images, not {found} of {len(x.shape)}")
         operands = tuple(names.index(tensor.name) for tensor in (x, other) if tensor is not None)
         return Form(op, x, other, bias, y, node.attributes, operands, low, high)
 

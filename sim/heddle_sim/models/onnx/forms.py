@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -52,6 +52,11 @@ class Form:
     low: float | None = None
     high: float | None = None
     points: tuple[int | None, int | None] = (None, None)
+
+
+def averages_images(axes: Sequence[int], rank: int) -> bool:
+    """Whether a mean over ``axes`` of a tensor of ``rank`` axes is one over whole images with channels in front."""
+    return rank > 2 and sorted(axis % rank for axis in axes) == list(range(2, rank))
 
 
 def with_quantisation(tensor: Tensor, scale: Tensor | None, zero_point: Tensor | None, axis: int = 0) -> Tensor:

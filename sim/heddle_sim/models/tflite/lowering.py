@@ -9,7 +9,7 @@ import numpy as np
 
 from ...golden.pooling import add_factors
 from ...golden.requantise import Bounds, Requantise
-from ..computed import ComputedProducts
+from ..computed import ComputedProducts, Transposed
 from ..errors import Refusal
 from ..graph import Graph, Node, Tensor
 from ..layers import fully_connected, points_of, shifted
@@ -166,9 +166,10 @@ def _batch_matmul(graph: Graph, node: Node) -> DeviceOperation:
     if min(len(a.shape), len(b.shape)) < 2:
         raise Refusal(f"factors must be matrices, not of shapes {a.shape} and {b.shape}")
     columns, transposed = (bool(node.attributes.get(name, 0)) for name in ("adj_x", "adj_y"))
-    spec = requantisation(np.array([a.scale * b.scale / y.scale]), y.zero_point, y.dtype, (None, None),
-                          255.0 ** 2 * a.shape[-2 if columns else -1])
-    return ComputedProducts(y.shape, a.shape, b.shape, (a.zero_point, b.zero_point), None, spec, transposed, columns, operands=(0, 1))
+    a_shape = (*a.shape[:-2], a.shape[-1], a.shape[-2]) if columns else a.shape
+    spec = requantisation(np.array([a.scale * b.scale / y.scale]), y.zero_point, y.dtype, (None, None), 255.0 ** 2 * a_shape[-1])
+    products = ComputedProducts(y.shape, a_shape, b.shape, (a.zero_point, b.zero_point), None, spec, transposed, operands=(0, 1))
+    return Transposed(y.shape, products, operands=products.operands) if columns else products
 
 
 def _pool_window(node: Node, x: Integers) -> Window:
