@@ -2,15 +2,9 @@
 
 import numpy as np
 import pytest
-from heddle_sim import Device, Requantise
+from heddle_sim import Requantise
 from heddle_sim.models.candidates import candidates
 from heddle_sim.models.operations import FullyConnected
-
-
-@pytest.fixture(scope="module")
-def device():
-    with Device("base", "golden", memory_bytes=1 << 20) as device:
-        yield device
 
 
 @pytest.mark.parametrize("rows, methods", [

@@ -11,12 +11,6 @@ DEVICE_MOST, HOST_MOST = 2, 1       # of 256
 X = dict(scale=0.03, zero_point=-4)
 
 
-@pytest.fixture(scope="module")
-def device():
-    with Device("base", "golden", memory_bytes=1 << 20) as device:
-        yield device
-
-
 def lstm(path, shape=(1, 6, 8), units=16, integer=True, gates=GATES, peepholes=False, activation=TANH, projection=False, **options):
     """A file with one layer as converters write it: int8 with cells of int16, or float. Without "i" in ``gates`` it has no input gate."""
     rng, file, inputs = np.random.default_rng(units), TfliteFile(), shape[2]

@@ -13,12 +13,6 @@ NONE, RELU, RELU6 = 0, 1, 3
 X = dict(scale=0.5, zero_point=-3)
 
 
-@pytest.fixture(scope="module")
-def device():
-    with Device("base", "golden", memory_bytes=1 << 20) as device:
-        yield device
-
-
 def rng_of(*numbers):
     return np.random.default_rng(numbers)
 
