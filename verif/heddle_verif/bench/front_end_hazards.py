@@ -7,7 +7,7 @@ from heddle.interfaces.layouts import ThreadKind
 from heddle_sim.isa import assemble
 
 from heddle_verif.checkers.hazards import matrix_registers, thread_registers
-from heddle_verif.stimulus.front_end_programs import ProgramGenerator
+from heddle_verif.stimulus.front_end_programs import SHARED_SEGMENTS, ProgramGenerator
 
 from .front_end_environment import prepared
 
@@ -95,6 +95,27 @@ def group(bench):
     return first, other, lines
 
 
+def pairs_of_group(generator, number):
+    """Lines of a thread operation and an ``mm`` that meet in a group of product or of factor registers, in each of their operands."""
+    cfg, random = generator.cfg, generator.random
+    words, parts = cfg.factor_words // REGISTER_GROUPS, cfg.numbers_per_word
+    word = number * words + random.randrange(words)
+    product, factor = 16 * number + random.randrange(16), FIRST_FACTOR_REGISTER + word * parts + random.randrange(parts)
+    other = (product + PRODUCT_REGISTERS // 2) % PRODUCT_REGISTERS
+    other_word = FIRST_FACTOR_REGISTER + (word + cfg.factor_words // 2) % cfg.factor_words * parts
+    segment = random.choice(SHARED_SEGMENTS)
+
+    def matrix(target, offset, factors):
+        return text_of(generator, lambda _: generator.matrix_text(target, f"ur{segment}:rf{offset}:4", factors, 1, ""))
+
+    of_product = (f"mov r{product}, ur3", f"ld.b32 r{product}, ur{segment}:rf{other}:4", f"ld.b32 r{other}, ur{segment}:rf{product}:4",
+                  f"add r{other}, r{product}, ur3", f"add r{other}, r{other}, r{product}", f"st.b32 ur{segment}:rf{other}:4, r{product}")
+    of_factor = (f"mov r{factor}, ur3", f"ld.b32 r{factor}, ur{segment}:rf{product}:4")
+    pairs = [(thread, matrix(product, other_word, other_word)) for thread in of_product]
+    return pairs + [(thread, matrix(other, *factors)) for thread in of_factor
+                    for factors in ((other_word, factor // parts * parts), (factor, other_word))]
+
+
 async def see(bench, queues, first, other, lines):
     """A group runs: the first of ``lines`` is for the unit ``first``, and what is behind it for ``other``.
 
@@ -115,20 +136,42 @@ async def see(bench, queues, first, other, lines):
     return waits, free, awaits
 
 
+async def see_all(bench, groups):
+    """A program of groups of operations; returns the sum of what ``see`` returns."""
+    await bench.load(assemble("\n".join(line for _, _, lines in groups for line in (*lines, "wait")) + "\nhalt", bench.cfg))
+    bench.expect()
+    operations = {"thread": bench.model.thread, "matrix": bench.model.matrix}
+    queues = {unit: [Uses(bench.cfg, unit, vars(operation)) for operation in queue] for unit, queue in operations.items()}
+    await bench.doorbell()
+    seen = np.zeros(3, int)
+    for units_and_lines in groups:
+        seen += await see(bench, queues, *units_and_lines)
+    await bench.until_ended(100)
+    return seen
+
+
 @cocotb.test(timeout_time=2, timeout_unit="ms")
 async def exact_hazards(dut):
     """Behind an operation that does not end, those of the other unit go to it up to the first that meets its register groups."""
     bench = await prepared(dut, "none", 0.0)
     seen = np.zeros(3, int)
     for _ in range(bench.some(8)):
-        groups = [group(bench) for _ in range(60)]
-        await bench.load(assemble("\n".join(line for _, _, lines in groups for line in (*lines, "wait")) + "\nhalt", bench.cfg))
-        bench.expect()
-        operations = {"thread": bench.model.thread, "matrix": bench.model.matrix}
-        queues = {unit: [Uses(bench.cfg, unit, vars(operation)) for operation in queue] for unit, queue in operations.items()}
-        await bench.doorbell()
-        for units_and_lines in groups:
-            seen += await see(bench, queues, *units_and_lines)
-        await bench.until_ended(100)
+        seen += await see_all(bench, [group(bench) for _ in range(60)])
     assert (seen >= np.array((60, 100, 1)) * bench.some(3)).all(), seen
     bench.end(thread=bench.some(100), matrix=bench.some(100))
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def every_group(dut):
+    """Each operand of a thread operation, and each of an ``mm``, is seen in each group of registers."""
+    bench = await prepared(dut, "none", 0.0)
+    generator = ProgramGenerator(bench.random, bench.cfg)
+    met = 0
+    for number in range(REGISTER_GROUPS):
+        pairs = pairs_of_group(generator, number)
+        turns = [bench.random.getrandbits(1) for _ in pairs]
+        waits, _, awaits = await see_all(bench, [("matrix", "thread", pair[::-1]) if turn else ("thread", "matrix", pair)
+                                                 for turn, pair in zip(turns, pairs, strict=True)])
+        assert waits + awaits >= len(pairs) - 1, (number, pairs)
+        met += waits + awaits
+    bench.end(thread=met, matrix=met)

@@ -14,6 +14,8 @@ from heddle_verif.agents.payload import pack
 from heddle_verif.fixture import Bench
 
 GROUPS, GROUP_LIMIT = 4, 31         # of mm
+# Groups of product registers, and the memory of offsets behind them, which ``uses["product"]`` has with ``gather_offsets`` only.
+PRODUCT_GROUPS = REGISTER_GROUPS + 1
 CYCLES = 12000
 
 
@@ -83,13 +85,16 @@ def few_granules(rng, same, turns):
     def groups():
         return sum(1 << bit for bit in set(rng.choice(near, int(rng.integers(0, 3))).tolist()))
 
+    def random_uses():
+        return {"product": groups(), "factor": groups()}
+
     for_matrix = False
     for index in itertools.count():
         if index % 200 == 0:
-            near = rng.permutation(REGISTER_GROUPS)[:4]
-            uses = {"product": groups(), "factor": groups()}
+            near = rng.permutation(PRODUCT_GROUPS)[:4]
+            uses = random_uses()
         if rng.random() >= same:
-            uses = {"product": groups(), "factor": groups()}
+            uses = random_uses()
         elif rng.random() < 0.3:
             uses = uses | {"factor": groups()}
         if rng.random() < turns:
@@ -101,10 +106,10 @@ def many_granules(rng):
     """Instructions of many groups, out of those that the other unit leaves alone for a while, so that one too many is seen at once."""
     for index in itertools.count():
         if index % 100 == 0:
-            of_matrix = {name: int(rng.integers(1 << REGISTER_GROUPS)) for name in ("product", "factor")}
+            of_matrix = {name: int(rng.integers(1 << PRODUCT_GROUPS)) for name in ("product", "factor")}
         for_matrix = bool(rng.random() < 0.5)
         mine = {name: groups if for_matrix else ~groups for name, groups in of_matrix.items()}
-        yield {name: int(rng.integers(1 << REGISTER_GROUPS)) & groups for name, groups in mine.items()}, for_matrix
+        yield {name: int(rng.integers(1 << PRODUCT_GROUPS)) & groups for name, groups in mine.items()}, for_matrix
 
 
 def long_groups(rng):
@@ -115,17 +120,26 @@ def long_groups(rng):
         yield {"product": product if for_matrix else 0, "factor": 0}, for_matrix
 
 
+def loads_and_products(rng):
+    """A thread operation with one group of factor registers, and an ``mm`` with it and perhaps another: each group in turn."""
+    for index in itertools.count():
+        group = 1 << (index // 2 % REGISTER_GROUPS)
+        another = 1 << int(rng.integers(REGISTER_GROUPS))
+        for_matrix = bool(index % 2)
+        yield {"product": 0, "factor": group | (another if for_matrix and rng.random() < 0.5 else 0)}, for_matrix
+
+
 async def exercise(dut, instructions, finish, flagged=0.1):
     """Instructions are taken and added whenever they may be, and end with the probabilities ``finish`` (of threads, of the matrix unit) a
     cycle. Returns the bench and how often what happened."""
     bench = Bench(dut, Scoreboard(bench_config()))
     await bench.start()
-    rng, model, offset_memory = bench.rng, Model(bench.cfg), bench.cfg.gather_offsets << REGISTER_GROUPS
+    rng, model = bench.rng, Model(bench.cfg)
+    offset_memory, factors = bench.cfg.gather_offsets << REGISTER_GROUPS, (1 << REGISTER_GROUPS) - 1
     seen = dict.fromkeys(("joined", "limit", "refused", "full", "both", "at once", "ahead"), 0)
     for uses, for_matrix in itertools.islice(instructions(rng), bench.rounds(CYCLES)):
-        if rng.random() < 0.02:         # ``offsets`` or ``gather``
-            uses = uses | {"product": uses["product"] | offset_memory}
-        lanes_only = (1 << REGISTER_GROUPS) - 1 if rng.random() < 0.5 else int(rng.integers(1 << REGISTER_GROUPS))
+        uses = {"product": uses["product"] & (factors | offset_memory), "factor": uses["factor"] & factors}
+        lanes_only = factors if rng.random() < 0.5 else int(rng.integers(1 << REGISTER_GROUPS))
         item = uses, for_matrix, int(rng.random() < flagged), lanes_only
         clear = int(rng.random() < 0.002)
         ends = {False: bool(model.thread) and rng.random() < finish[0], True: bool(model.matrix) and rng.random() < finish[1]}
@@ -196,3 +210,10 @@ async def every_group(dut):
 async def full_groups(dut):
     bench, seen = await exercise(dut, long_groups, (0.6, 0.15), flagged=0)
     assert seen["limit"] > bench.rounds(20), seen
+
+
+@cocotb.test(timeout_time=600, timeout_unit="us")
+async def ahead_of_loads(dut):
+    """An ``mm`` whose lanes alone need a group goes to the empty matrix unit before that group is loaded, whichever it is."""
+    bench, seen = await exercise(dut, loads_and_products, (0.2, 0.7), flagged=0)
+    assert seen["ahead"] > bench.rounds(200), seen
