@@ -32,7 +32,7 @@ from heddle.config import Config
 from heddle.errors import UsageError
 from heddle.units import unit_config
 
-from ..device.convolution_methods import NAMES
+from ..device.convolution_choice import NAMES
 from ..draw.cost_svg import cost_svg
 from ..draw.plan_svg import plan_svg
 from ..sparse.orders import MOST_CORES, ORDERS

@@ -14,7 +14,7 @@ from heddle.errors import UsageError
 from ..compiled.geometry import Geometry
 from ..compiled.layout import ImageLayout
 from ..compiled.representation import compile_convolution
-from ..device.convolution_methods import method_of
+from ..device.convolution_choice import method_of
 from ..device.observers import executed_kernels
 from ..golden.convolution import convolution
 from ..golden.requantise import Requantise

@@ -13,7 +13,7 @@ import argparse
 from heddle.constants import UNIFORM_REGISTERS
 from heddle.errors import UsageError
 
-from ..device.convolution_methods import NAMES
+from ..device.convolution_choice import NAMES
 from .bench_conv import layer_row
 from .bench_gemm import gemm_row, print_gemm
 from .common import (

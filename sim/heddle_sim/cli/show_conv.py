@@ -18,8 +18,8 @@ from heddle.errors import UsageError
 from ..compiled.geometry import Geometry
 from ..compiled.layout import ImageLayout
 from ..compiled.representation import compile_convolution
+from ..device.convolution_choice import METHODS, expectations, fastest_method
 from ..device.convolution_method import ConvolutionLayer
-from ..device.convolution_methods import METHODS, expectations, fastest_method
 from ..draw.windows import draw, svg, windows
 from ..golden.requantise import Requantise
 from .common import add_config, configuration, print_json

@@ -17,8 +17,8 @@ from ..compiled.representation import Representation
 from ..golden.requantise import Requantise
 from ..kernels.depthwise_plan import alike_weights
 from ..kernels.problem import Elements
+from .convolution_choice import METHODS, NAMES, chosen_method, names_of
 from .convolution_method import Convolution, ConvolutionLayer
-from .convolution_methods import METHODS, NAMES, chosen_method, names_of
 from .device_array import DeviceArray
 from .host import Host, Pads
 from .image_arguments import axis_pairs, check_zero_point, is_integer, per_axis, several

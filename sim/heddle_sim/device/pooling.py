@@ -24,8 +24,8 @@ from ..kernels.plan_cache import cached_plan
 from ..kernels.planner import plan
 from ..kernels.pooling import PoolKernel, PoolProblem
 from ..kernels.problem import Elements, Operands
+from .convolution_choice import METHODS, expectations, fastest_method
 from .convolution_method import Convolution, ConvolutionLayer
-from .convolution_methods import METHODS, expectations, fastest_method
 from .device_array import DeviceArray, place_constant
 from .execution import execute
 from .host import Host, Pads

@@ -8,8 +8,8 @@ from heddle.config import ConfigError
 from heddle_sim import Device, Requantise
 from heddle_sim.compiled.geometry import Geometry
 from heddle_sim.compiled.layout import ImageLayout
+from heddle_sim.device.convolution_choice import expectations, fastest_method
 from heddle_sim.device.convolution_method import ConvolutionLayer
-from heddle_sim.device.convolution_methods import expectations, fastest_method
 from heddle_sim.device.observers import executed_kernels
 from heddle_sim.golden.convolution import convolution
 from heddle_sim.kernels.compiled_convolution import CompiledConvolutionKernel

@@ -8,8 +8,8 @@ from heddle import load_config
 from heddle_sim import Device
 from heddle_sim.cli.convolution_suites import SUITES
 from heddle_sim.compiled import ImageLayout
+from heddle_sim.device.convolution_choice import METHODS, expectations, fastest_method, method_of
 from heddle_sim.device.convolution_method import ConvolutionLayer, Expectation
-from heddle_sim.device.convolution_methods import METHODS, expectations, fastest_method, method_of
 from heddle_sim.device.observers import executed_kernels
 
 BASE = load_config("base")

@@ -8,8 +8,8 @@ from heddle_sim import Requantise
 from heddle_sim.compiled.geometry import Geometry
 from heddle_sim.compiled.layout import ImageLayout
 from heddle_sim.device import Device
+from heddle_sim.device.convolution_choice import expectations, fastest_method
 from heddle_sim.device.convolution_method import ConvolutionLayer
-from heddle_sim.device.convolution_methods import expectations, fastest_method
 from heddle_sim.golden.convolution import convolution
 from heddle_sim.kernels.gathered_convolution import GatheredConvolutionKernel, GatheredConvolutionProblem
 

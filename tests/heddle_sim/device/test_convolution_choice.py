@@ -8,8 +8,8 @@ from heddle_sim import Device, Requantise
 from heddle_sim.cli import main
 from heddle_sim.compiled.geometry import Geometry
 from heddle_sim.compiled.layout import ImageLayout
+from heddle_sim.device.convolution_choice import METHODS, NAMES, chosen_method, expectations
 from heddle_sim.device.convolution_method import ConvolutionLayer, ConvolutionMethod, Expectation
-from heddle_sim.device.convolution_methods import METHODS, NAMES, chosen_method, expectations
 from heddle_sim.device.stats import Stats
 from heddle_sim.kernels.families import FAMILIES
 from heddle_sim.kernels.problem import ConvolutionProblem
