@@ -144,53 +144,95 @@ class RowPointers(Component):
 
     def _rows(self, m, pointer, passes):
         """Makes items of the pointers, or of a job without rows."""
-        job, item, extent = self._job, self.o.payload, self.o_extent.payload
+        job, item = self._job, self.o.payload
         value, gone = pointer.payload[:-1], pointer.payload[-1]
-        opened, filled = Signal(), Signal()             # the first pointer is known; a row with non-zeros has passed
-        before, number = Signal(POINTER_BITS), Signal(16)
+        self._opened, self._filled = Signal(), Signal()     # the first pointer is known; a row with non-zeros has passed
+        self._before, self._row = Signal(POINTER_BITS), Signal(16)
+        faulty, some, samples = Signal(), Signal(), job.kind == SparseKind.SAMPLES
+        m.d.comb += [
+            faulty.eq(self._fault(m, value, gone, samples)), some.eq(self._opened & ~faulty & (value != self._before)),
+            item.kind.eq(Mux(faulty, ItemKind.FAULT, ItemKind.ROW)), item.pc.eq(self._pc), item.number.eq(self._row),
+            item.panel_rows.eq(job.panel_rows), item.begins.eq(self._row == 0), item.ends.eq(self._row == job.rows - 1),
+            item.strips.eq(job.strips), item.sub_warps.eq(job.sub_warps & ~samples), item.samples.eq(samples), item.words.eq(job.words),
+            item.unsigned_panel.eq(job.unsigned_panel), item.unsigned_left.eq(job.unsigned_left),
+            item.depthwise.eq(~samples & job.depthwise), item.scaled.eq(job.scaled),
+            self.o_left.valid.eq(self.o_extent.valid & self.o_extent.ready & samples),
+            self.o.valid.eq(pointer.valid & ~self._dead & (self._opened | faulty) & (~some | self.o_extent.ready)),
+            self.o_extent.valid.eq(pointer.valid & ~self._dead & some & self.o.ready),
+            pointer.ready.eq(~self._dead & Mux(self._opened | faulty, self.o.ready & (~some | self.o_extent.ready), 1)),
+        ]
+        first = self._elements(m, value, samples)
+        counted = pointer.valid & pointer.ready & self._opened
+        self._results(m, first, samples, counted)
+        self._without_rows(m, passes)
+        with m.If(self.o.valid & self.o.ready & (item.kind == ItemKind.FAULT)):
+            m.d.sync += self._dead.eq(1)
+        with m.If(pointer.valid & pointer.ready):
+            m.d.sync += [self._before.eq(value), self._opened.eq(1)]
+        with m.If(counted):
+            m.d.sync += [self._row.eq(self._row + 1), self._filled.eq(self._filled | some)]
+            with m.If(item.ends):
+                m.d.sync += self._active.eq(0)
+        with m.If(self._begin):
+            m.d.sync += [self._opened.eq(0), self._filled.eq(0), self._row.eq(0)]
+
+    def _fault(self, m, value, gone, samples):
+        """Whether a pointer is wrong; code and operand of the error."""
+        job, item, falls = self._job, self.o.payload, Signal()
+        ragged = Signal()           # of sub-warps: not where a step ends, or not at the first element of the job
+        lost, left_operand = self._left(m, self._opened)
+        m.d.comb += [
+            ragged.eq(job.sub_warps & ~samples & (((value & ((self.cfg.sparse_pairs << job.strips) - 1)[:3]) != 0)
+                                                  | (~self._opened & (value != job.first)))),
+            falls.eq((value < Mux(self._opened, self._before, job.first)) | ragged),
+            item.code.eq(Mux(gone | ~falls, ErrorCode.OUT_OF_RANGE, ErrorCode.SPARSE_POINTER)),
+            item.operand.eq(Mux(gone, self._number * BANK_BYTES, Mux(falls, self._row, left_operand))),
+        ]
+        return gone | falls | (lost & self._opened & (value != self._before))
+
+    def _elements(self, m, value, samples):
+        """The elements of a row, for the row and for the loader; returns how far the first lies behind that of the job."""
+        job, item, extent = self._job, self.o.payload, self.o_extent.payload
+        count, offsets = Signal(POINTER_BITS), [Signal(POINTER_BITS, name=f"offset_{number}") for number in range(2)]
+        m.d.comb += [
+            count.eq(value - self._before), offsets[0].eq(self._before - job.first), offsets[1].eq(value - job.first),
+            item.count.eq(Mux(count[COUNT_BITS:].any(), (1 << COUNT_BITS) - 1, count)), item.start.eq(offsets[0] % ELEMENTS_OF_WORD),
+            extent.begins.eq(~self._filled), extent.first.eq(offsets[0]), extent.last.eq(offsets[1] - 1),
+            extent.indices.eq(job.indices // BANK_BYTES), extent.values.eq(job.values // BANK_BYTES), extent.wide.eq(job.wide_values),
+            extent.unsigned.eq(job.unsigned_values), extent.pattern.eq(Mux(samples, job.pattern, job.depthwise)),
+            extent.two.eq(item.sub_warps & ~job.wide_values),
+        ]
+        return offsets[0]
+
+    def _results(self, m, first, samples, counted):
+        """Where the results of a row lie: a block of each strip, of a mask the sum of its element ``first``. ``counted``: a row passes."""
+        job, item = self._job, self.o.payload
         groups = exact_log2(self.cfg.thread_groups)
         block, blocks = Signal(BLOCK_BITS), Signal(range(self.cfg.thread_groups + 1))
         last, outside = Signal(BLOCK_BITS), Signal()
         stride, far = Signal(BLOCK_BITS), Signal(BLOCK_BITS)        # from a strip to the next one, to the last one
-        ragged = Signal()                               # of sub-warps: not where a step ends, or not at the first element of the job
-        rows, faulty, falls, some = Signal(BLOCK_BITS), Signal(), Signal(), Signal()     # ``rows``: unit behind the last of shared memory
-        sum_word = Signal(BLOCK_BITS)                   # of the first sum of a row of a mask
-        count, offsets = Signal(POINTER_BITS), [Signal(POINTER_BITS, name=f"offset_{number}") for number in range(2)]
-        samples = job.kind == SparseKind.SAMPLES
-        lost, left_operand = self._left(m, opened)
+        end, sum_word = Signal(BLOCK_BITS), Signal(BLOCK_BITS)      # unit behind the last of shared memory; word of the sum
         m.d.comb += [
-            rows.eq(Mux(job.scaled, self.cfg.shared_rows << PIECE_BITS, self.cfg.shared_rows)),
-            ragged.eq(job.sub_warps & ~samples & (((value & ((self.cfg.sparse_pairs << job.strips) - 1)[:3]) != 0)
-                                                  | (~opened & (value != job.first)))),
-            falls.eq((value < Mux(opened, before, job.first)) | ragged), faulty.eq(gone | falls | (lost & opened & (value != before))),
-            some.eq(opened & ~faulty & (value != before)),
-            count.eq(value - before), *(offset.eq(each - job.first) for offset, each in zip(offsets, (before, value), strict=True)),
-            item.kind.eq(Mux(faulty, ItemKind.FAULT, ItemKind.ROW)), item.pc.eq(self._pc),
-            item.code.eq(Mux(gone | ~falls, ErrorCode.OUT_OF_RANGE, ErrorCode.SPARSE_POINTER)),
-            item.operand.eq(Mux(gone, self._number * BANK_BYTES, Mux(falls, number, left_operand))), item.number.eq(number),
-            item.panel_rows.eq(job.panel_rows),
-            item.count.eq(Mux(count[COUNT_BITS:].any(), (1 << COUNT_BITS) - 1, count)), item.start.eq(offsets[0] % ELEMENTS_OF_WORD),
-            item.begins.eq(number == 0), item.ends.eq(number == job.rows - 1),
+            end.eq(Mux(job.scaled, self.cfg.shared_rows << PIECE_BITS, self.cfg.shared_rows)),
             # Of the results of a row those of the last strip lie furthest.
-            blocks.eq(self.cfg.thread_groups >> job.strips), item.strips.eq(job.strips), item.sub_warps.eq(job.sub_warps & ~samples),
-            item.stride.eq(stride), last.eq(block + far),
-            outside.eq(~samples & (last + blocks > rows)), item.outside.eq(outside),
-            item.output.eq(Mux(samples, sum_word, Mux(outside, Mux(last < rows, rows, last), block))),
-            item.unsigned_panel.eq(job.unsigned_panel), item.samples.eq(samples), item.words.eq(job.words),
-            item.unsigned_left.eq(job.unsigned_left), item.depthwise.eq(~samples & job.depthwise), item.scaled.eq(job.scaled),
-            sum_word.eq(job.output // BANK_BYTES + offsets[0] // SUMS_OF_WORD),
-            item.place.eq(offsets[0] % SUMS_OF_WORD),
-            extent.begins.eq(~filled), extent.first.eq(offsets[0]), extent.last.eq(offsets[1] - 1),
-            extent.indices.eq(job.indices // BANK_BYTES), extent.values.eq(job.values // BANK_BYTES), extent.wide.eq(job.wide_values),
-            extent.unsigned.eq(job.unsigned_values), extent.pattern.eq(Mux(samples, job.pattern, job.depthwise)),
-            extent.two.eq(item.sub_warps & ~job.wide_values),
-            self.o_left.valid.eq(self.o_extent.valid & self.o_extent.ready & samples),
-            self.o.valid.eq(pointer.valid & ~self._dead & (opened | faulty) & (~some | self.o_extent.ready)),
-            self.o_extent.valid.eq(pointer.valid & ~self._dead & some & self.o.ready),
-            pointer.ready.eq(~self._dead & Mux(opened | faulty, self.o.ready & (~some | self.o_extent.ready), 1)),
+            blocks.eq(self.cfg.thread_groups >> job.strips), item.stride.eq(stride), last.eq(block + far),
+            outside.eq(~samples & (last + blocks > end)), item.outside.eq(outside),
+            item.output.eq(Mux(samples, sum_word, Mux(outside, Mux(last < end, end, last), block))),
+            sum_word.eq(job.output // BANK_BYTES + first // SUMS_OF_WORD), item.place.eq(first % SUMS_OF_WORD),
         ]
+        with m.If(counted):
+            m.d.sync += block.eq(block + blocks)
+        with m.If(self._begin):
+            begun, unit = self.i.payload.job, exact_log2(ROW_BYTES)
+            m.d.sync += [
+                block.eq(Mux(begun.scaled, begun.output >> unit - PIECE_BITS, begun.output >> unit)),
+                stride.eq(begun.rows << groups >> begun.strips), far.eq((begun.rows << groups) - (begun.rows << groups >> begun.strips)),
+            ]
+
+    def _without_rows(self, m, passes):
+        """The item of a panel, or of a job that is wrong."""
+        item, given = self.o.payload, self.i.payload
         with m.If(passes):
-            given = self.i.payload
             m.d.comb += [
                 self.o.valid.eq(1), item.pc.eq(given.pc), item.code.eq(given.code), item.number.eq(given.job.rows),
                 item.panel_rows.eq(given.job.panel_rows), item.operand.eq(given.operand), item.kind.eq(ItemKind.FAULT),
@@ -200,21 +242,6 @@ class RowPointers(Component):
                     item.kind.eq(ItemKind.PANEL), item.operand.eq(given.job.values // BANK_BYTES), item.target.eq(given.job.target),
                     item.strips.eq(given.job.strips), item.sub_warps.eq(given.job.sub_warps),
                 ]
-        with m.If(self.o.valid & self.o.ready & (item.kind == ItemKind.FAULT)):
-            m.d.sync += self._dead.eq(1)
-        with m.If(pointer.valid & pointer.ready):
-            m.d.sync += [before.eq(value), opened.eq(1)]
-            with m.If(opened):
-                m.d.sync += [number.eq(number + 1), block.eq(block + blocks), filled.eq(filled | some)]
-                with m.If(item.ends):
-                    m.d.sync += self._active.eq(0)
-        with m.If(self._begin):
-            begun, unit = self.i.payload.job, exact_log2(ROW_BYTES)
-            m.d.sync += [
-                opened.eq(0), filled.eq(0), number.eq(0),
-                block.eq(Mux(begun.scaled, begun.output >> unit - PIECE_BITS, begun.output >> unit)),
-                stride.eq(begun.rows << groups >> begun.strips), far.eq((begun.rows << groups) - (begun.rows << groups >> begun.strips)),
-            ]
 
     def _left(self, m, opened):
         """Rows of A. Returns whether the next one, by columns its strip, is outside of shared memory, and its first byte that is."""
