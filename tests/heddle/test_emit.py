@@ -22,7 +22,6 @@ from heddle.emit import emit_verilog
 from heddle.lib.shared_module import SharedModule
 from heddle.lib.stream import Queue, link
 from heddle.tmau.request_check import RequestCheck
-from heddle.top import Top
 from heddle.units import CHANGES, FORMER, make_unit, unit_config, unit_names
 from heddle.yosys import YosysError, run_yosys
 from heddle_sim.backends.verilator_build import device_verilog
@@ -213,7 +212,7 @@ def test_lint_is_clean():
 
 @pytest.mark.parametrize("config", ["tiny", "small", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("small_all", "base"))])
 def test_lint_of_the_device_is_clean(config):
-    assert lint(Top(load_config(config)), "heddle") == []
+    assert lint_verilog(device_verilog(load_config(config)), "heddle") == []
 
 
 def test_lint_finds_faults():

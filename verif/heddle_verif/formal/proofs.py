@@ -69,7 +69,7 @@ PROOFS = {proof.name: proof for proof in (
     Proof(name="element_window", make=ElementWindowSpec, says="every non-zero of a job leaves once, in order, and no other", bounded=8,
           cover=10, unbounded="pdr"),
     Proof(name="step_sequencer", make=StepSequencerSpec, says="steps multiply every non-zero of the rows once, in order, rows leave whole",
-          bounded=8, cover=14, unbounded="pdr"),
+          bounded=8, cover=14, unbounded="pdr", nightly=True),
     Proof(name="shared_bank", make=SharedBankSpec, says="one grant, fixed priority, the granted row is accessed, contents", bounded=3,
           cover=6, unbounded="pdr"),
     Proof(name="bank_port", make=BankPortSpec, says="each bank of a request grants once, order, ready from a register", bounded=5, cover=8,
