@@ -17,6 +17,7 @@ from ...arguments import plain_array
 from ...packages import needed
 from ..errors import ModelError
 from .forms import averages_images
+from .sessions import all_values
 
 __all__ = ["Calibration", "calibrated"]
 
@@ -55,6 +56,8 @@ def calibrated(model: Any, calibration: Calibration, what: str) -> tuple[Any, li
     if any(node.op_type in _QUANTISED for node in model.graph.node):
         raise UsageError(f"calibrate must be none for a network that is quantised, as {what} is")
     runs = _feeds(model, calibration.samples)
+    for inputs in runs if _loops(model.graph) else ():      # the quantiser's own runs have no limit of time
+        all_values(model, [value.name for value in model.graph.output], inputs, what)
     wide = calibration.activation_bits == 16
     element = quantisation.QuantType.QInt16 if wide else quantisation.QuantType.QInt8
     try:
@@ -72,6 +75,11 @@ def calibrated(model: Any, calibration: Calibration, what: str) -> tuple[Any, li
     except Exception as error:      # of several packages, without a common class
         raise ModelError(f"{what} must be a network that onnxruntime quantises: {' '.join(str(error).split())}; without calibrate its "
                          f"float layers run on the host") from None
+
+
+def _loops(graph: Any) -> bool:
+    """Whether a graph has a Loop, also in a branch."""
+    return any(node.op_type == "Loop" or any(_loops(attribute.g) for attribute in node.attribute) for node in graph.node)
 
 
 def _write_fused(model: Any, path: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ from ..errors import ModelError
 from ..graph import Graph, Node
 
 __all__ = ["NodeSession", "all_values", "constant_values"]
+
+_LIMIT_S = 600          # of a run: a Loop may have no end
 
 
 def _session(model: Any, what: str) -> Any:
@@ -27,10 +30,19 @@ def _session(model: Any, what: str) -> Any:
 
 
 def _run(session: Any, names: Sequence[str], inputs: Mapping[str, np.ndarray], what: str) -> list[np.ndarray]:
+    options = needed("onnxruntime", "an ONNX file").RunOptions()
+    options.log_severity_level = 4
+    timer = threading.Timer(_LIMIT_S, setattr, (options, "terminate", True))
+    timer.daemon = True
+    timer.start()
     try:
-        return [np.asarray(array) for array in session.run(list(names), dict(inputs))]
+        return [np.asarray(array) for array in session.run(list(names), dict(inputs), options)]
     except Exception as error: # as above
+        if options.terminate:
+            raise ModelError(f"{what} must end within {_LIMIT_S} s on the host") from None
         raise ModelError(f"{what} must have operands that fit: {_line(error)}") from None
+    finally:
+        timer.cancel()
 
 
 def _line(error: Exception) -> str:
