@@ -53,10 +53,12 @@ def _run(device: Host, shape: ConvolutionShape, x: np.ndarray, w: np.ndarray) ->
         return np.ascontiguousarray(array).view(np.uint8)
 
     kernel, memory = cast(ConvolutionKernel, plan(device.cfg, ConvolutionProblem(shape, Elements.of(x, w)))), device.memory
-    x_rows, w_rows, y_rows = shape.operand_shapes()
+    x_rows, w_rows = shape.operand_shapes()
     with Placement(memory) as places:
-        addresses = [places.place(bytes_of(x).reshape(x_rows)), places.place(bytes_of(w).reshape(w_rows)), places.reserve(y_rows, np.int32)]
+        addresses = [places.place(bytes_of(x).reshape(x_rows)), places.place(bytes_of(w).reshape(w_rows)),
+                     places.reserve(kernel.result, np.int32)]
         descriptors = [places.place_bytes(tensor.at(address).to_cutensormap()) for tensor, address in zip(kernel.maps, addresses)]
         stats = execute(device, kernel, Operands(*descriptors))
-        y = memory.matrix(addresses[2], y_rows, np.int32).copy()
-        return y.reshape(shape.images, *shape.result, shape.outputs), stats
+        y = memory.matrix(addresses[2], kernel.result, np.int32)
+        pixels = (y.T if kernel.lanes_are_filters else y).copy()
+        return pixels.reshape(shape.images, *shape.result, shape.outputs), stats

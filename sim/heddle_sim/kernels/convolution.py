@@ -6,6 +6,9 @@ channels. A copy in im2col mode brings the input pixels that the tile's pixels m
 Thread t loads its row of the former into factor registers, and ``mm`` multiplies them with the latter. Padding, the last
 pixels, channels and outputs need no code. What lies outside a tensor is filled with zeros on its way in and left out on its way out.
 
+With fewer pixels than threads and outputs, thread t has a filter instead, and ``mm`` takes the pixels, which are fewer steps. The result
+is then the transpose: rows are outputs, columns pixels.
+
 Four slots of shared memory hold the operands of a step each. While ``mm`` works on step i, the threads load the rows of step i + 1 into
 the other half of the factor registers. The copies of the next two steps are under way. That load waits for ``mm`` of step i - 1,
 whose slot is then free for the copies of step i + 3. A finished tile goes to one of two staging areas. From there it goes to
@@ -54,8 +57,9 @@ class ConvolutionKernel(MeasuredKernel):
     waits to be stored; up4 nothing is left but that; up5 first step of a tile; up6 last piece of the channels. Thread predicates: p1
     columns of the tile, p2 none. Segments: ur0 slots, ur1 staging areas, with their swizzles.
 
-    ``stage_count``: staging areas, 2 or 1. ``most_blocks``: 16-byte blocks of channels in a row of a slot, at most. Raises ``ValueError``
-    where the configuration lacks a feature, ``Unfit`` where the slots do not fit shared memory.
+    ``lanes_are_filters``: thread t has a filter, not a pixel. ``result``: rows and columns of the result in memory, pixels and outputs or
+    the other way round. ``stage_count``: staging areas, 2 or 1. ``most_blocks``: 16-byte blocks of channels in a row of a slot, at most.
+    Raises ``ValueError`` where the configuration lacks a feature, ``Unfit`` where the slots do not fit shared memory.
     """
 
     def __init__(self, cfg: Config, problem: ConvolutionProblem, stage_count: int = 2, most_blocks: int = _MAX_BOX) -> None:
@@ -68,7 +72,10 @@ class ConvolutionKernel(MeasuredKernel):
         if problem.elements.nbytes == 2 and not cfg.mm16:
             raise UsageError(f"configuration {cfg.name} must have mm16 for a convolution of 16 bits ({lacking(cfg, 'mm16')})")
         self.shape, threads = shape, cfg.threads
-        self.mm = f"mm{8 * problem.elements.nbytes}{problem.elements.signs}"
+        self.lanes_are_filters = shape.pixels < min(threads, shape.outputs)
+        self.result = (shape.outputs, shape.pixels) if self.lanes_are_filters else (shape.pixels, shape.outputs)
+        elements = problem.elements.exchanged if self.lanes_are_filters else problem.elements
+        self.mm = f"mm{8 * elements.nbytes}{elements.signs}"
         self.result_row = min(4 * threads, _ROW_BYTES)      # bytes of a row of a staged part of a tile
         self.parts = 4 * threads // self.result_row
         self.stage_bytes = round_up(threads * self.result_row, 1024) * self.parts
@@ -89,10 +96,12 @@ class ConvolutionKernel(MeasuredKernel):
                               for name, place in (("pixels", self.a_place), ("weights", self.b_place))),
                             *(Region(f"stage {index}", self.stages[index], self.stage_bytes) for index in range(stage_count))])
         self.swizzle, self.result_swizzle = (_SWIZZLES.get(row, "none") for row in (self.row_bytes, self.result_row))
-        self.maps = shape.maps(threads, self.row_bytes, threads, self.result_row // 4, (self.swizzle, self.result_swizzle))
+        self.tile_pixels = min(threads, shape.pixels) if self.lanes_are_filters else threads
+        self.maps = shape.maps(self.tile_pixels, self.row_bytes, threads, self.result, (threads, self.result_row // 4),
+                               (self.swizzle, self.result_swizzle))
         self.shares = share_out(cfg.cores, shape.pixels, shape.outputs, threads)
         self.column_blocks = max(-(-share.columns // threads) for share in self.shares)
-        self.ragged = shape.outputs % threads != 0
+        self.ragged = self.result[1] % threads != 0
         self.steps = self.pieces * shape.positions
         self.tid, self.offset_a, self.result_place, self.scratch = (2 * threads + index for index in range(4))
         self.offset_b = cfg.registers - 1
@@ -110,8 +119,9 @@ class ConvolutionKernel(MeasuredKernel):
         """Cycles of the busiest core, roughly: for each tile the longest of ``mm``, copies on the bus and instructions."""
         kernel, threads = next(cls.cuts(cfg, problem)), cfg.threads
         tiles = max(-(-share.rows // threads) * -(-share.columns // threads) for share in kernel.shares)
-        mm = threads * -(-kernel.used_bytes // cfg.dot)
-        bus = 2 * threads * kernel.row_bytes // cfg.axi_bytes
+        columns = kernel.tile_pixels if kernel.lanes_are_filters else threads
+        mm = problem.elements.nbytes * columns * -(-kernel.used_bytes // cfg.dot)
+        bus = (kernel.tile_pixels + threads) * kernel.row_bytes // cfg.axi_bytes
         return tiles * (max(kernel.steps * max(mm, bus), kernel.steps * _STEP + _STORE) + _TILE)
 
     @classmethod
@@ -136,8 +146,8 @@ class ConvolutionKernel(MeasuredKernel):
 
     @property
     def lane_bound(self) -> float:
-        """See ``MeasuredKernel``; lanes are pixels."""
-        return full_part(self.shape.pixels, self.cfg.threads) * full_part(self.shape.channels, self.cfg.dot)
+        """See ``MeasuredKernel``."""
+        return full_part(self.result[0], self.cfg.threads) * full_part(self.shape.channels, self.cfg.dot)
 
     def a_place(self, slot: int) -> int:
         """Shared address of the pixels of a slot; the weights lie behind them."""
@@ -152,7 +162,7 @@ class ConvolutionKernel(MeasuredKernel):
         """Bring the operands of the next step, if there is one, into a slot; ``number`` of this place in the program."""
         text, rank, count = self.text, self.shape.spatial + 2, self.shape.filter[-1]
         text("    usetp.le up2, {left}, 0", f"    @up2 bra copied_{number}", "    usub {left}, {left}, 1",
-             f"    barrier.expect b{_COPIED[slot]}, {2 * self.cfg.threads * self.row_bytes}",
+             f"    barrier.expect b{_COPIED[slot]}, {self.maps[0].bytes + self.maps[1].bytes}",
              f"    copy_tensor.im2col.{rank}d.shared.global {{a_{slot}}}, {{x}}, {{x0}}, {{o0}}, b{_COPIED[slot]}",
              f"    copy_tensor.tile.{rank}d.shared.global {{b_{slot}}}, {{w}}, {{w0}}, b{_COPIED[slot]}", f"    umov {{back}}, {number}")
         if count > 1:
@@ -209,8 +219,9 @@ class ConvolutionKernel(MeasuredKernel):
 
     def load_rows(self, slot: int) -> None:
         """Thread t loads its row of a slot, when that has come."""
+        rows = self.b_place(slot) if self.lanes_are_filters else self.a_place(slot)
         self.text(f"    barrier.wait b{_COPIED[slot]}",
-                  *(f"    ld.v4 r{self._factors(slot) + 4 * block}, ur0:r{self.offset_a}:{self.a_place(slot) + BANK_BYTES * block}"
+                  *(f"    ld.v4 r{self._factors(slot) + 4 * block}, ur0:r{self.offset_a}:{rows + BANK_BYTES * block}"
                     for block in range(self.used_bytes // BANK_BYTES)))
 
     def multiply(self, slot: int, tile: bool, first: bool, last: bool = True) -> None:
@@ -221,10 +232,11 @@ class ConvolutionKernel(MeasuredKernel):
         """
         channels = self.shape.channels - (self.pieces - 1) * self.used_bytes if last else self.used_bytes
         slices, dot = -(-channels // self.cfg.dot), self.cfg.dot
+        columns = self.a_place(slot) if self.lanes_are_filters else self.b_place(slot)
         for index in range(0, slices, MAX_SLICES):
             zero = ".z" if first and index == 0 else ""
             self.text(f"    {'@p1 ' if self.ragged else ''}{self.mm}.k{min(MAX_SLICES, slices - index)}{zero} "
-                      f"r{tile * self.cfg.threads}, ur0:rf{self.offset_b}:{self.b_place(slot) + index * dot}, "
+                      f"r{tile * self.cfg.threads}, ur0:rf{self.offset_b}:{columns + index * dot}, "
                       f"r{self._factors(slot) + index * dot // 4}")
         self.text(f"    @p2 {self.mm}.k1 r{PRODUCT_REGISTERS - self.cfg.threads}, ur0:rf{self.offset_b}:0, r{self._factors(slot)}")
 
@@ -233,7 +245,7 @@ class ConvolutionKernel(MeasuredKernel):
         text, blocks, part_bytes = self.text, self.result_row // BANK_BYTES, self.cfg.threads * self.result_row
         staged = _STAGED[tile % self.stage_count]
         text(f"    barrier.wait b{staged}")
-        used = min(self.cfg.threads, round_up(self.shape.outputs, 4)) // 4
+        used = min(self.cfg.threads, round_up(self.result[1], 4)) // 4
         for quad in range(used):
             part, block = divmod(quad, blocks)
             text(f"    st.v4 ur1:r{self.result_place}:{self.stages[tile] + part * part_bytes + BANK_BYTES * block}, "
@@ -287,7 +299,9 @@ class ConvolutionKernel(MeasuredKernel):
         self.load_rows(0)
 
     def _choose_columns(self) -> None:
-        if self.ragged:
+        if self.lanes_are_filters:
+            self.text(f"    setp.lt p1, r{self.tid}, {self.shape.pixels}")
+        elif self.ragged:
             self.text("    usub {columns}, {end_column}, {y0}", f"    setp.lt p1, r{self.tid}, {{columns}}")
 
     def _choose_piece(self) -> None:
@@ -310,13 +324,15 @@ class ConvolutionKernel(MeasuredKernel):
 
     def next_tile(self) -> None:
         text, threads = self.text, self.cfg.threads
-        text("next_tile:", f"    umov {{steps}}, {self.steps}", "    umov {prev0}, {y0}", "    umov {prev1}, {y1}",
+        column, row = ("y1", "y0") if self.lanes_are_filters else ("y0", "y1")
+        text("next_tile:", f"    umov {{steps}}, {self.steps}", f"    umov {{prev0}}, {{{column}}}", f"    umov {{prev1}}, {{{row}}}",
              "    usetp.eq up3, {tile}, {tile}", "    usetp.eq up5, {tile}, {tile}", "    uxor {tile}, {tile}, 1",
              "    usetp.ne up0, {tile}, 0", "    usub {tiles}, {tiles}, 1", "    usetp.le up4, {tiles}, 0", "    @up4 bra store")
         if self.column_blocks > 1:
             text(f"    uadd {{y0}}, {{y0}}, {threads}", "    usetp.lt up2, {y0}, {end_column}", "    @up2 bra same_pixels")
         text("    umov {y0}, {first_column}", f"    uadd {{y1}}, {{y1}}, {threads}", "same_pixels:")
-        self._choose_columns()
+        if not self.lanes_are_filters:
+            self._choose_columns()
         self._return("block", "moved", _SLOTS)
         text("store:")
         text.select(("up0",), lambda tile: self.store(not tile))

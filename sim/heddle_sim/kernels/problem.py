@@ -48,6 +48,11 @@ class Elements:
         return cls(a.dtype.itemsize, *(bool(array.dtype.kind == "i") for array in (a, b)))
 
     @property
+    def exchanged(self) -> Self:
+        """Of the product whose A is B."""
+        return replace(self, a_signed=self.b_signed, b_signed=self.a_signed)
+
+    @property
     def signs(self) -> str:
         """Modifiers of ``mm``."""
         return f".{'s' if self.a_signed else 'u'}a.{'s' if self.b_signed else 'u'}b"

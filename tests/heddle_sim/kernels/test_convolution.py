@@ -28,6 +28,10 @@ CASES = {
     "one axis": ((3, 20, 16), (12, 3, 16), 1, 2, 2),
     "three axes": ((1, 5, 4, 6, 8), (6, 2, 3, 2, 8), 1, 2, 1),
     "one of everything": ((1, 1, 1, 1), (1, 1, 1, 1), 0, 1, 1),
+    "few pixels": ((1, 4, 3, 24), (40, 2, 2, 24), 0, 1, 1),
+    "few pixels, pieces of the channels": ((3, 2, 1, 260), (70, 1, 1, 260), 0, 1, 1),
+    "one pixel": ((1, 3, 3, 20), (33, 3, 3, 20), 0, 1, 1),
+    "few pixels of one axis": ((1, 7, 129), (40, 3, 129), 1, 2, 1),
     "stride and dilation by axis": ((1, 12, 17, 32), (17, 3, 2, 32), (2, 0), (3, 2), (1, 4)),
 }
 
@@ -113,6 +117,17 @@ def test_needs_tensors():
         ConvolutionKernel(load_config("tiny").replace(tensors=False), ConvolutionProblem(shape))
 
 
+@pytest.mark.parametrize("size, outputs, lanes_are_filters", [
+    ((1, 1), 1, False), ((1, 1), 2, True), ((7, 1), 7, False), ((7, 1), 8, True), ((7, 1), 100, True), ((8, 1), 100, False)])
+def test_lanes_have_filters_where_pixels_are_fewer(size, outputs, lanes_are_filters):
+    """Than threads (8) and outputs."""
+    shape = ConvolutionShape(1, size, 16, outputs, (1, 1), ((0, 0),) * 2, (1, 1), (1, 1))
+    kernel = ConvolutionKernel(load_config("tiny"), ConvolutionProblem(shape))
+    assert kernel.lanes_are_filters == lanes_are_filters
+    assert kernel.result == ((outputs, shape.pixels) if lanes_are_filters else (shape.pixels, outputs))
+    assert kernel.lane_bound == (outputs / (8 * math.ceil(outputs / 8)) if lanes_are_filters else shape.pixels / 8)
+
+
 @pytest.fixture(scope="module", params=["tiny", "base", "large"])
 def device(request):
     with Device(load_config(request.param), "golden", memory_bytes=1 << 20) as device:
@@ -131,7 +146,7 @@ def test_program_equals_numpy(case, device):
     assert device.memory.allocator.used == 0
 
 
-WIDE_CASES = ("three channels", "1 x 1, pieces of the channels", "stride and dilation by axis")
+WIDE_CASES = ("three channels", "few pixels of one axis", "1 x 1, pieces of the channels", "stride and dilation by axis")
 WIDE_TYPES = [(np.int16, np.uint16), (np.uint8, np.int16)]
 
 
@@ -157,7 +172,7 @@ def test_sixteen_bits_of_several_cores_and_groups():
 def test_several_cores_share_the_pixels():
     cfg = load_config("tiny").without_level2(cores=3)
     with Device(cfg, "golden", memory_bytes=1 << 20) as device:
-        for case in ("3 x 3", "without padding", "one of everything"):
+        for case in ("3 x 3", "without padding", "one of everything", "few pixels", "one pixel"):
             x, w, *rest = operands(case)
             assert np.array_equal(device.conv(x, filters(w), **options(rest))[0], convolution(x, w, *tuples(x.ndim - 2, *rest)))
 
