@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import reduce
-from operator import add
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -93,10 +91,12 @@ def wide_output(x: Integers, y: Integers, scales: np.ndarray, bias: np.ndarray |
 
 @dataclass(frozen=True, eq=False)
 class _WideLayer(DeviceOperation):
-    """A layer of int16 activations; ``parts``: of its weights, a run each. Multiply-accumulates are those of the layer."""
+    """A layer of int16 activations; ``parts``: of its weights, filters beside filters in one run. Multiply-accumulates are those of the
+    layer. ``group``: of channels and filters."""
 
     parts: Parts
     output: WideOutput
+    group: int = 1
 
     @property
     @abstractmethod
@@ -105,13 +105,17 @@ class _WideLayer(DeviceOperation):
 
     @abstractmethod
     def sums(self, device: Device, x: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, Stats]:
-        """int32 sums of the activations and of one part of the weights."""
+        """int32 sums of the activations and of filters."""
 
     def call(self, device: Device, arrays: Sequence[np.ndarray], keep: bool) -> tuple[np.ndarray, Stats]:
-        runs = [(factor, *self.sums(device, arrays[0], part)) for factor, part in self.parts]
-        total = reduce(add, (factor * found.astype(np.int64) for factor, found, _ in runs))
-        stats = reduce(add, (stats for _, _, stats in runs))
-        return self.output.apply(total, self.axis), replace(stats, macs=stats.macs // len(runs))
+        factors, parts = zip(*self.parts)
+        rest = parts[0].shape[1:]
+        w = np.stack([part.reshape(self.group, -1, *rest) for part in parts], 1)       # a group has its filters of all parts
+        found, stats = self.sums(device, arrays[0], w.reshape(-1, *rest))
+        sums = np.moveaxis(found, self.axis, -1)
+        sums = sums.reshape(*sums.shape[:-1], self.group, len(parts), -1).astype(np.int64)
+        total = np.einsum("...gpf,p->...gf", sums, np.array(factors, np.int64)).reshape(*sums.shape[:-3], -1)
+        return self.output.apply(np.moveaxis(total, -1, self.axis), self.axis), replace(stats, macs=stats.macs // len(parts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,8 +123,7 @@ class WideConvolution(_WideLayer):
     """``Device.conv`` with filters (filters, channels / group, …)."""
 
     method: ClassVar[str] = "conv"
-    window: Window
-    group: int = 1
+    window: Window = field(kw_only=True)
 
     @property
     def axis(self) -> int:

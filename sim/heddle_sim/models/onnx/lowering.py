@@ -116,7 +116,7 @@ def _convolution(form: Form) -> DeviceOperation:
         raise Refusal(f"weights must have one scale, or one for each of {len(w)} filters, not {scales.size}")
     window, group = window_of(form.attributes, x.shape[2:], w.shape[2:]), int(form.attributes.get("group", 1))
     if x.wide:
-        return WideConvolution(form.y.shape, weight_parts(w), _wide_output(form, x, len(w), scales, points), window, group)
+        return WideConvolution(form.y.shape, weight_parts(w), _wide_output(form, x, len(w), scales, points), group, window=window)
     bias, spec = _channel_output(form, x, w, scales, points, _bias(form, x.scale * scales, len(w)))
     return Convolution(form.y.shape, np.ascontiguousarray(w), bias, window, group, x.zero_point, points_of(points), spec)
 

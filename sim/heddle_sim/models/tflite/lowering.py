@@ -138,7 +138,7 @@ def _windowed(graph: Graph, node: Node, x: Integers, y: Integers, w: np.ndarray,
     bias, w = _bias(graph, node, len(w), x.wide), np.ascontiguousarray(w)
     window = Window(strides, pairs_of(attributes, x.shape[1:3], kernel, strides, dilations), _LAYOUT, kernel, dilations)
     if x.wide:
-        return WideConvolution(y.shape, weight_parts(w), _wide_output(x, y, scales, points, bias, node), window, group)
+        return WideConvolution(y.shape, weight_parts(w), _wide_output(x, y, scales, points, bias, node), group, window=window)
     bias, spec = _convolution_spec(x, y, scales, node, shifted(w, points), bias)
     return Convolution(y.shape, w, bias, window, group, x.zero_point, points_of(points), spec)
 
