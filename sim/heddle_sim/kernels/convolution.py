@@ -45,8 +45,9 @@ _ROW_BYTES = 128                            # of a box with a swizzle, at most
 
 # Cycles of the cost model, as measured on ``base``.
 _STEP = 75                  # instructions of a step
-_STORE = 275                # of a tile's stores, as far as its steps do not hide them
+_STORE, _QUAD = 60, 27      # of a tile's stores, as far as its steps do not hide them, and of each four of its columns
 _TILE = 10                  # between two tiles
+_BEGIN = 500                # until the first step has its operands, and after the last one
 
 
 class ConvolutionKernel(MeasuredKernel):
@@ -120,9 +121,10 @@ class ConvolutionKernel(MeasuredKernel):
         kernel, threads = next(cls.cuts(cfg, problem)), cfg.threads
         tiles = max(-(-share.rows // threads) * -(-share.columns // threads) for share in kernel.shares)
         columns = kernel.tile_pixels if kernel.lanes_are_filters else threads
+        store = _STORE + _QUAD * -(-min(threads, kernel.result[1]) // 4)
         mm = problem.elements.nbytes * columns * -(-kernel.used_bytes // cfg.dot)
         bus = (kernel.tile_pixels + threads) * kernel.row_bytes // cfg.axi_bytes
-        return tiles * (max(kernel.steps * max(mm, bus), kernel.steps * _STEP + _STORE) + _TILE)
+        return _BEGIN + tiles * (max(kernel.steps * max(mm, bus), kernel.steps * _STEP + store) + _TILE)
 
     @classmethod
     def cuts(cls, cfg: Config, problem: ConvolutionProblem) -> Iterator[Self]:
