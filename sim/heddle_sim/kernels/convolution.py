@@ -94,10 +94,10 @@ class ConvolutionKernel(MeasuredKernel):
         self.stages = tuple(stage + index % stage_count * self.stage_bytes for index in range(2))
         check_factors(cfg, self.used_bytes // cfg.dot)
         check_regions(cfg, [*(Region(f"{name} of slot {slot}", place(slot), self.half_bytes) for slot in range(_SLOTS)
-                              for name, place in (("pixels", self.a_place), ("weights", self.b_place))),
+                              for name, place in (("rows", self.a_place), ("columns", self.b_place))),
                             *(Region(f"stage {index}", self.stages[index], self.stage_bytes) for index in range(stage_count))])
         self.swizzle, self.result_swizzle = (_SWIZZLES.get(row, "none") for row in (self.row_bytes, self.result_row))
-        self.tile_pixels = min(threads, shape.pixels) if self.lanes_are_filters else threads
+        self.tile_pixels = shape.pixels if self.lanes_are_filters else threads
         self.maps = shape.maps(self.tile_pixels, self.row_bytes, threads, self.result, (threads, self.result_row // 4),
                                (self.swizzle, self.result_swizzle))
         self.shares = share_out(cfg.cores, shape.pixels, shape.outputs, threads)
@@ -120,9 +120,8 @@ class ConvolutionKernel(MeasuredKernel):
         """Cycles of the busiest core, roughly: for each tile the longest of ``mm``, copies on the bus and instructions."""
         kernel, threads = next(cls.cuts(cfg, problem)), cfg.threads
         tiles = max(-(-share.rows // threads) * -(-share.columns // threads) for share in kernel.shares)
-        columns = kernel.tile_pixels if kernel.lanes_are_filters else threads
         store = _STORE + _QUAD * -(-min(threads, kernel.result[1]) // 4)
-        mm = problem.elements.nbytes * columns * -(-kernel.used_bytes // cfg.dot)
+        mm = problem.elements.nbytes * kernel.tile_pixels * -(-kernel.used_bytes // cfg.dot)
         bus = (kernel.tile_pixels + threads) * kernel.row_bytes // cfg.axi_bytes
         return _BEGIN + tiles * (max(kernel.steps * max(mm, bus), kernel.steps * _STEP + store) + _TILE)
 
@@ -152,7 +151,7 @@ class ConvolutionKernel(MeasuredKernel):
         return full_part(self.result[0], self.cfg.threads) * full_part(self.shape.channels, self.cfg.dot)
 
     def a_place(self, slot: int) -> int:
-        """Shared address of the pixels of a slot; the weights lie behind them."""
+        """Shared address of what the lanes load from a slot; what ``mm`` multiplies it with lies behind it."""
         return 2 * self.half_bytes * slot
 
     def b_place(self, slot: int) -> int:
@@ -163,10 +162,12 @@ class ConvolutionKernel(MeasuredKernel):
     def copy_operands(self, slot: int, number: int) -> None:
         """Bring the operands of the next step, if there is one, into a slot; ``number`` of this place in the program."""
         text, rank, count = self.text, self.shape.spatial + 2, self.shape.filter[-1]
+        pixels, weights = "ba" if self.lanes_are_filters else "ab"
         text("    usetp.le up2, {left}, 0", f"    @up2 bra copied_{number}", "    usub {left}, {left}, 1",
              f"    barrier.expect b{_COPIED[slot]}, {self.maps[0].bytes + self.maps[1].bytes}",
-             f"    copy_tensor.im2col.{rank}d.shared.global {{a_{slot}}}, {{x}}, {{x0}}, {{o0}}, b{_COPIED[slot]}",
-             f"    copy_tensor.tile.{rank}d.shared.global {{b_{slot}}}, {{w}}, {{w0}}, b{_COPIED[slot]}", f"    umov {{back}}, {number}")
+             f"    copy_tensor.im2col.{rank}d.shared.global {{{pixels}_{slot}}}, {{x}}, {{x0}}, {{o0}}, b{_COPIED[slot]}",
+             f"    copy_tensor.tile.{rank}d.shared.global {{{weights}_{slot}}}, {{w}}, {{w0}}, b{_COPIED[slot]}",
+             f"    umov {{back}}, {number}")
         if count > 1:
             text(f"    uadd {{o0}}, {{o0}}, {self.shape.dilation[-1]}", "    uadd {w1}, {w1}, 1", f"    usetp.ge up2, {{w1}}, {count}",
                  "    @up2 bra next_row")
@@ -221,9 +222,8 @@ class ConvolutionKernel(MeasuredKernel):
 
     def load_rows(self, slot: int) -> None:
         """Thread t loads its row of a slot, when that has come."""
-        rows = self.b_place(slot) if self.lanes_are_filters else self.a_place(slot)
         self.text(f"    barrier.wait b{_COPIED[slot]}",
-                  *(f"    ld.v4 r{self._factors(slot) + 4 * block}, ur0:r{self.offset_a}:{rows + BANK_BYTES * block}"
+                  *(f"    ld.v4 r{self._factors(slot) + 4 * block}, ur0:r{self.offset_a}:{self.a_place(slot) + BANK_BYTES * block}"
                     for block in range(self.used_bytes // BANK_BYTES)))
 
     def multiply(self, slot: int, tile: bool, first: bool, last: bool = True) -> None:
@@ -234,11 +234,10 @@ class ConvolutionKernel(MeasuredKernel):
         """
         channels = self.shape.channels - (self.pieces - 1) * self.used_bytes if last else self.used_bytes
         slices, dot = -(-channels // self.cfg.dot), self.cfg.dot
-        columns = self.a_place(slot) if self.lanes_are_filters else self.b_place(slot)
         for index in range(0, slices, MAX_SLICES):
             zero = ".z" if first and index == 0 else ""
             self.text(f"    {'@p1 ' if self.ragged else ''}{self.mm}.k{min(MAX_SLICES, slices - index)}{zero} "
-                      f"r{tile * self.cfg.threads}, ur0:rf{self.offset_b}:{columns + index * dot}, "
+                      f"r{tile * self.cfg.threads}, ur0:rf{self.offset_b}:{self.b_place(slot) + index * dot}, "
                       f"r{self._factors(slot) + index * dot // 4}")
         self.text(f"    @p2 {self.mm}.k1 r{PRODUCT_REGISTERS - self.cfg.threads}, ur0:rf{self.offset_b}:0, r{self._factors(slot)}")
 
