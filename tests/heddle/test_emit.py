@@ -104,7 +104,8 @@ DIGEST = ("import hashlib, sys; from heddle import load_config; from heddle.emit
           "text = emit_verilog(Top(load_config(sys.argv[1])), name='heddle'); print(len(text), hashlib.sha256(text.encode()).hexdigest())")
 
 
-@pytest.mark.parametrize("config", [name if name == "tiny" else pytest.param(name, marks=pytest.mark.nightly) for name in preset_names()])
+@pytest.mark.nightly
+@pytest.mark.parametrize("config", preset_names())
 def test_text_of_a_preset_is_stable(config):
     """The whole device: the text that is simulated, and that of a process whose sets and dictionaries are in another order."""
     said = subprocess.run([sys.executable, "-c", DIGEST, config], capture_output=True, text=True, timeout=900, check=True,

@@ -34,7 +34,7 @@ CASES = {
     "thread_unit": (lambda: ThreadUnit(TINY), "thread", {"cfg": TINY, "test_filter": "dependent_operations|start_and_stop"}),
     "device": (lambda: Top(TINY), "top", {"cfg": TINY, "test_filter": "short_program"}),
 }
-QUICK = {"xprop": {"queue", "scoreboard", "barriers"}, "gates": {"queue", "adder_tree"}}
+QUICK = {"xprop": {"scoreboard"}, "gates": {"queue"}}
 GATES = ("slice", "queue", "round_robin", "adder_tree", "scoreboard", "arbiter", "axi_master", "alu")
 
 

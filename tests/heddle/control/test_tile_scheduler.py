@@ -5,7 +5,8 @@ from heddle.control.tile_scheduler import TileScheduler
 from heddle_sim.toolchain.cocotb_runner import run_bench
 
 
-@pytest.mark.parametrize("count", [pytest.param(4, marks=pytest.mark.smoke), 3, 2, 16])
+@pytest.mark.parametrize("count", [
+    pytest.param(4, marks=pytest.mark.smoke), *(pytest.param(count, marks=pytest.mark.nightly) for count in (2, 3, 16))])
 def test_bench(count, simulator, seed):
     summary = run_bench(TileScheduler(count), bench="heddle_verif.bench.tile_scheduler", simulator=simulator, seed=seed,
                         parameters={"count": count}, name=f"tile_scheduler_{count}")

@@ -45,9 +45,10 @@ def words(cfg, count):
         yield pack({"opcode": number})
 
 
-@pytest.mark.parametrize("cfg", [*map(load_config, ("tiny", "small", "large", "quad")),
-                                 load_config("tiny").replace(tensors=False, rnn=True)],
-                         ids=["tiny", "small", "large", "quad", "without tensors, with rnn"])
+@pytest.mark.parametrize("cfg", [
+    load_config("small"), load_config("quad"), *(pytest.param(cfg, marks=pytest.mark.nightly) for cfg in (
+        load_config("tiny"), load_config("large"), load_config("tiny").replace(name="without_tensors", tensors=False, rnn=True)))],
+                         ids=lambda cfg: cfg.name)
 def test_hardware_and_software_agree(cfg):
     dut = InstructionChecks(cfg)
     operand = failed_operand(cfg, Const(0, PC_BITS), dut.word, dut.field)

@@ -6,8 +6,8 @@ from heddle_sim.toolchain.cocotb_runner import run_bench
 from heddle_verif.bench.register_slice import make_unit
 
 # Without registers a slice is wires.
-MODES = [(SliceMode.FORWARD, True), (SliceMode.FORWARD, False), (SliceMode.REVERSE, True),
-         (SliceMode.REVERSE, False), (SliceMode.FULL, True), (SliceMode.FULL, False)]
+MODES = [(SliceMode.FORWARD, True), (SliceMode.REVERSE, True), (SliceMode.FULL, True),
+         *(pytest.param(mode, False, marks=pytest.mark.nightly) for mode in (SliceMode.FORWARD, SliceMode.REVERSE, SliceMode.FULL))]
 
 
 @pytest.mark.smoke

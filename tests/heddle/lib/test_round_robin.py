@@ -17,7 +17,10 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.smoke] * (name == "two")) for name in CASES])
+MARKS = {"two": [pytest.mark.smoke], "five_packets_registered": []}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=MARKS.get(name, pytest.mark.nightly)) for name in CASES])
 def test_bench(name, simulator, seed):
     parameters = CASES[name]
     run_bench(make_unit(**parameters), bench="heddle_verif.bench.round_robin", simulator=simulator, seed=seed, parameters=parameters,

@@ -9,8 +9,8 @@ from heddle_verif.bench.stream import make_unit
 
 
 @pytest.mark.parametrize("depth, registered", [
-    pytest.param(None, True, marks=pytest.mark.smoke), pytest.param(2, True, marks=pytest.mark.smoke), (3, True), (9, True), (34, True),
-    (2, False), (5, False)])
+    pytest.param(None, True, marks=pytest.mark.smoke), (9, True), (5, False),
+    *(pytest.param(*case, marks=pytest.mark.nightly) for case in ((2, True), (3, True), (34, True), (2, False)))])
 def test_bench(depth, registered, simulator, seed):
     name = f"queue_{depth}" if depth else "slice"
     run_bench(make_unit(depth, registered), bench="heddle_verif.bench.stream", simulator=simulator, seed=seed,

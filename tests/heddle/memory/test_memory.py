@@ -10,7 +10,8 @@ from heddle_sim.toolchain.cocotb_runner import run_bench
 
 
 @pytest.mark.parametrize("readers, writers, shared_writes", [
-    pytest.param(3, 2, 8, marks=pytest.mark.smoke), pytest.param(1, 1, 8, marks=pytest.mark.variant), (3, 2, 1),
+    pytest.param(3, 2, 8, marks=pytest.mark.smoke), pytest.param(1, 1, 8, marks=pytest.mark.variant),
+    pytest.param(3, 2, 1, marks=pytest.mark.nightly),
     pytest.param(4, 3, 8, marks=pytest.mark.variant)])
 def test_shared_memory(readers, writers, shared_writes, simulator, seed):
     cfg = load_config("tiny").replace(sparse=False, shared_writes=shared_writes, bank_patience=16)

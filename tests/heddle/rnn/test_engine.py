@@ -4,6 +4,7 @@ import pytest
 from heddle import load_config
 from heddle_sim.toolchain.cocotb_runner import run_bench
 from heddle_verif.duts.engine_system import EngineSystem
+from heddle_verif.variants.bench_cases import bench_cases
 
 ALONE = dict(sparse=False, gather_offsets=False)         # they ask for slots of threads
 LARGER = ALONE | dict(factor_words=512, shared_memory_kib=32, rnn_elements=1024)
@@ -25,11 +26,11 @@ VARIANTS = {
 AT_NIGHT = ("slots2_writes1", "slots16_writes1", "slots16_writes8")
 
 
-@pytest.mark.parametrize("name", ["tiny", *(pytest.param(name, marks=pytest.mark.variant) for name in ("one", "few", "wide", "bus"))])
-def test_engine(name, simulator, seed):
+@bench_cases("one_layer|several_contexts|several_layers|faults|results", "tiny", "one", "few", "wide", "bus")
+def test_engine(name, test_filter, simulator, seed):
     changes = LARGER | CONFIGS[name]
     cfg = load_config("tiny").replace(**changes)
-    run_bench(EngineSystem(cfg), bench="heddle_verif.bench.rnn_engine", cfg=cfg, simulator=simulator, seed=seed)
+    run_bench(EngineSystem(cfg), bench="heddle_verif.bench.rnn_engine", cfg=cfg, simulator=simulator, seed=seed, test_filter=test_filter)
 
 
 def few_words(name, test, seed):

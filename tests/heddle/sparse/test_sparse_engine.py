@@ -25,21 +25,21 @@ def test_engine(name, test_filter, simulator, seed):
               timeout_s=580)
 
 
-@bench_cases(r"\.(samples/|several_samples|first_sample_error)", *CONFIGS, rare=("wide",))
+@bench_cases(r"\.samples/shape=(mixed|empty)|several_samples|first_sample_error", *CONFIGS, rare=("wide",))
 def test_samples(name, test_filter, simulator, seed):
     cfg = load_config("tiny").replace(sparse=True, **CONFIGS[name])
     run_bench(SparseSystem(cfg), bench="heddle_verif.bench.sparse_samples", cfg=cfg, simulator=simulator, seed=seed,
               test_filter=test_filter, timeout_s=580)
 
 
-@bench_cases("depthwise/|several_depthwise", *CONFIGS, rare=("wide",))
+@bench_cases("depthwise/shape=(mixed|empty|large)|several_depthwise", *CONFIGS, rare=("wide",))
 def test_depthwise(name, test_filter, simulator, seed):
     cfg = load_config("tiny").replace(sparse=True, **CONFIGS[name])
     run_bench(SparseSystem(cfg), bench="heddle_verif.bench.sparse_depthwise", cfg=cfg, simulator=simulator, seed=seed,
               test_filter=test_filter, timeout_s=580)
 
 
-@bench_cases(r"sub_warps/|\.several_sub_warps", *PARTED, rare=("wide",))
+@bench_cases(r"sub_warps/shape=(mixed|empty)|\.several_sub_warps", *PARTED, rare=("wide",))
 def test_sub_warps(name, test_filter, simulator, seed):
     cfg = load_config("tiny").replace(sparse=True, **PARTED[name])
     run_bench(SparseSystem(cfg), bench="heddle_verif.bench.sparse_sub_warps", cfg=cfg, simulator=simulator, seed=seed,

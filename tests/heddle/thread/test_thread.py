@@ -30,7 +30,7 @@ CONFIGS = {
     "far": NARROW.replace(name="far", thread_slots=1, dot=8, factor_words=32, fetch_words=1, far_registers=True),
     "output": load_config("tiny").replace(name="output", threads=16, sparse=False, thread_slots=4, thread_multipliers=4, output_stage=True),
 }
-PART = ("profile=(all|banks|late|asked)|dependent|every_place|gather_cycles|shared_words|halves|load_behind|"
+PART = ("profile=all|dependent|every_place|gather_cycles|shared_words|halves|load_behind|"
         "gathered_places/access=(V4|V2|B32)|errors|stores_in_flight|start_and_stop")
 
 
@@ -40,21 +40,20 @@ def test_alu(simulator, seed):
     assert result["tests"] == 23
 
 
-@pytest.mark.parametrize("name", [
-    pytest.param("tiny", marks=pytest.mark.smoke),
-    *(pytest.param(name, marks=pytest.mark.variant) for name in ("narrow", "single")),
-    *(pytest.param(name, marks=pytest.mark.soak) for name in ("middle", "wide"))])
-def test_shared_lsu(name, simulator, seed):
+@pytest.mark.smoke
+@bench_cases("hold=0.3|reset_under_way|cycles_of", "tiny", "narrow", "single", "middle", "wide", rare=("middle", "wide"))
+def test_shared_lsu(name, test_filter, simulator, seed):
     cfg = CONFIGS[name]
-    result = run_bench(SharedLsu(cfg), bench="heddle_verif.bench.shared_lsu", cfg=cfg, simulator=simulator, seed=seed)
-    assert result["tests"] == 19
+    result = run_bench(SharedLsu(cfg), bench="heddle_verif.bench.shared_lsu", cfg=cfg, simulator=simulator, seed=seed,
+                       test_filter=test_filter)
+    assert result["tests"] == (11 if test_filter else 19)
 
 
 @bench_cases(PART, *CONFIGS, rare=("middle", "wide"))
 def test_unit(name, test_filter, simulator, seed):
     result = run_bench(ThreadUnit(CONFIGS[name]), bench="heddle_verif.bench.thread", cfg=CONFIGS[name], simulator=simulator, seed=seed,
                        test_filter=test_filter)
-    assert result["tests"] == (23 if test_filter else 29)
+    assert result["tests"] == (20 if test_filter else 29)
 
 
 # -- the golden model -----------------------------------------------------------------------

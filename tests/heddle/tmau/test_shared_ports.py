@@ -15,7 +15,8 @@ CONFIGS = {
     "large": load_config("large").replace(shared_memory_kib=64),                                            # four banks a beat
     "multicast": load_config("tiny").without_level2(axi_address_bits=17, cores=2, multicast=True),
 }
-VARIANTS = ["tiny", "base", *(pytest.param(name, marks=pytest.mark.variant) for name in ("small", "large"))]
+VARIANTS = ["base", pytest.param("tiny", marks=pytest.mark.nightly),
+            *(pytest.param(name, marks=pytest.mark.variant) for name in ("small", "large"))]
 
 
 @pytest.mark.parametrize("name", [*VARIANTS, pytest.param("multicast", marks=pytest.mark.variant)])
@@ -30,7 +31,8 @@ def test_beat_reader(name, simulator, seed):
     run_bench(BeatReader(cfg), bench="heddle_verif.bench.beat_reader", cfg=cfg, simulator=simulator, seed=seed)
 
 
-@pytest.mark.parametrize("kind, name", [("read", "base"), ("write", "base"), ("write", "small")])
+@pytest.mark.parametrize("kind, name", [
+    ("read", "base"), ("write", "base"), pytest.param("write", "small", marks=pytest.mark.nightly)])
 def test_merge(kind, name, simulator, seed):
     cfg = CONFIGS[name]
     run_bench(make_unit(cfg, kind), bench="heddle_verif.bench.shared_port_merge", cfg=cfg, simulator=simulator, seed=seed,

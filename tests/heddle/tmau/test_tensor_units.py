@@ -54,7 +54,8 @@ def test_load(name, simulator, seed):
     run_bench(LoadEngine(cfg), bench="heddle_verif.bench.tensor_load", cfg=cfg, simulator=simulator, seed=seed)
 
 
-@pytest.mark.parametrize("name", ["tiny", pytest.param("base", marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", ["tiny", "base"])
 def test_multicast_load(name, seed):
     """Beats that the network brings back do what beats of plain loads do."""
     cfg = load_config(name).replace(tensors=True, cores=2, multicast=True)
@@ -62,7 +63,7 @@ def test_multicast_load(name, seed):
               test_filter="bursts_inside_and_outside")
 
 
-@pytest.mark.parametrize("cores", [2, 5])
+@pytest.mark.parametrize("cores", [5, pytest.param(2, marks=pytest.mark.nightly)])
 def test_multicast_network(cores, simulator, seed):
     cfg = load_config("tiny").without_level2(tensors=True, cores=cores, multicast=True)
     run_bench(MulticastNetwork(cfg), bench="heddle_verif.bench.multicast", cfg=cfg, simulator=simulator, seed=seed)
@@ -74,7 +75,7 @@ def _tmau(cfg, bench, simulator, seed, **options):
 
 def test_tmau(seed):
     cfg = load_config("tiny").replace(tensors=True, axi_address_bits=17)
-    _tmau(cfg, "tensor_copies", "icarus", seed, parameters={"legal": 100, "illegal": 30})
+    _tmau(cfg, "tensor_copies", "icarus", seed, parameters={"legal": 50, "illegal": 20})
 
 
 @pytest.mark.parametrize("kind, batches", [("icarus", 1), pytest.param("verilator", 8, marks=pytest.mark.nightly),
@@ -84,6 +85,7 @@ def test_store_groups(kind, batches, seed):
     _tmau(cfg, "store_groups", kind, seed, parameters={"batches": batches})
 
 
+@pytest.mark.nightly
 def test_tmau_without_features(seed):
     """What the configuration lacks is refused, and the rest works."""
     cfg = load_config("tiny").replace(tensors=True, axi_address_bits=17, tensor_im2col=False, tensor_floats=False, tensor_interleave=False,
@@ -99,7 +101,8 @@ def test_tmau_many(name, seed):
     _tmau(cfg, "tensor_copies", "verilator", seed, parameters={"legal": 2000, "illegal": 300}, timeout_s=3000)
 
 
-@pytest.mark.parametrize("cases", ["number=(1|17|25)$", pytest.param(None, marks=[pytest.mark.soak, pytest.mark.once])])
+@pytest.mark.parametrize("cases", [
+    pytest.param("number=(1|17|25)$", marks=pytest.mark.nightly), pytest.param(None, marks=[pytest.mark.soak, pytest.mark.once])])
 def test_copy_speed(cases, seed):
     cfg = load_config("base").replace(axi_address_bits=17, shared_memory_kib=32, l2_kib=64)
     _tmau(cfg, "tensor_speed", "icarus", seed, test_filter=cases, timeout_s=900)

@@ -21,7 +21,7 @@ CONFIGS = {
 }
 
 
-PART = "random_copies/profile=(all|banks|late)|alignments|stopping|rejected|limits|memory_errors/profile=all|throughput/directions=both"
+PART = "random_copies/profile=all|alignments|stopping|rejected|limits|memory_errors/profile=all|throughput/directions=both"
 
 
 @bench_cases(PART, *CONFIGS, rare=("small", "base", "large"))

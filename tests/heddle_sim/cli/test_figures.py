@@ -146,6 +146,7 @@ def test_a_right_figure_passes_and_a_wrong_one_fails(tmp_path, capsys):
     assert said.err == "heddle bench: error: 1 of 2 figures differ from the stored ones or were not measured\n"
 
 
+@pytest.mark.nightly
 def test_figures_of_the_cycle_model(tmp_path, capsys):
     """Of all pages, measured again: the command takes seconds."""
     chosen = [command for command in COMMANDS if command.command == "bench rnn --suite deepbench"]

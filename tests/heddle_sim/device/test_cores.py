@@ -16,23 +16,19 @@ from heddle_sim.cli.generate import port_list
 from heddle_sim.cli.main import main
 from heddle_sim.functional.simulator import FunctionalSimulator
 from heddle_sim.kernels.parts.shares import share_out
+from heddle_verif.variants.shared_devices import FOUR_CORES, TWO_CORES
 
-CORES = 4
-# The device of tests/heddle_sim/rnn/test_cores.py too: one build.
-CFG = load_config("tiny").without_level2(name="tiny_cores", cores=CORES, tensors=False, copy_within=False, mm16=False, transpose=False,
-                                         sparse=False, compiled_offsets=0, gather_offsets=False, thread_slots=4, factor_words=512,
-                                         shared_memory_kib=8)
 MEMORY_BYTES = 1 << 18
 
 
-@pytest.fixture(params=["golden", "verilator"])
-def backend(request):
+@pytest.fixture(params=[TWO_CORES, pytest.param(FOUR_CORES, marks=pytest.mark.nightly)], ids=lambda cfg: cfg.name)
+def cfg(request):
     return request.param
 
 
-@pytest.fixture
-def device(backend):
-    with Device(CFG, backend, memory_bytes=MEMORY_BYTES, timeout_cycles=20_000) as device:
+@pytest.fixture(params=["golden", "verilator"])
+def device(cfg, request):
+    with Device(cfg, request.param, memory_bytes=MEMORY_BYTES, timeout_cycles=20_000) as device:
         yield device
 
 
@@ -89,38 +85,38 @@ def test_matmul_equals_numpy(device, shape):
     for _ in range(2):      # also with what registers and shared memory keep
         c, stats = device.matmul(a, b)
         assert np.array_equal(c, a.astype(np.int32) @ b.astype(np.int32))
-    assert stats.peak_macs_per_cycle == CORES * 32
+    assert stats.peak_macs_per_cycle == device.cfg.cores * 32
     if stats.cycles is not None:
         assert stats.cycles == sum(stats.breakdown.values())
 
 
-def test_matmul_whatever_the_memory_does():
+def test_matmul_whatever_the_memory_does(cfg):
     settings = MemorySettings(latency=20, jitter=90, stall=0.2, interleave=True, seed=5)
-    with Device(CFG, memory_bytes=MEMORY_BYTES, memory_settings=settings) as device:
+    with Device(cfg, memory_bytes=MEMORY_BYTES, memory_settings=settings) as device:
         for m, n, k in SHAPES[2:6]:
             a, b = operands(m, n, k, seed=1)
             assert np.array_equal(device.matmul(a, b)[0], a.astype(np.int32) @ b.astype(np.int32))
 
 
-def test_cores_share_the_work():
+def test_cores_share_the_work(cfg):
     """A product of as many equal shares as cores takes little longer than one share on one core."""
     m, n, k = 8, 24, 64
-    with Device(CFG, memory_bytes=MEMORY_BYTES) as device:
+    with Device(cfg, memory_bytes=MEMORY_BYTES) as device:
         one = device.matmul(*operands(m, n, k))[1]
-        all_cores = device.matmul(*operands(CORES * m, n, k))[1]
-        third = device.matmul(*operands(m, n // CORES, k))[1]
-    assert third.cycles < one.cycles * 1.2
-    assert all_cores.counters["matrix_steps"] == CORES * one.counters["matrix_steps"]
+        all_cores = device.matmul(*operands(cfg.cores * m, n, k))[1]
+        part = device.matmul(*operands(m, n // cfg.cores, k))[1]
+    assert part.cycles < one.cycles * 1.2
+    assert all_cores.counters["matrix_steps"] == cfg.cores * one.counters["matrix_steps"]
     assert all_cores.cycles < 2.2 * one.cycles
 
 
 # -- programs -------------------------------------------------------------------------------
 
 # Thread t of core c stores c * 256 + cores * 16 + t to word c * threads + t.
-NUMBERS = f"""
+NUMBERS = """
     umov ur1, %core
     umov ur2, %cores
-    ushl ur3, ur1, {(4 * CFG.threads).bit_length() - 1}
+    ushl ur3, ur1, 5
     uadd ur3, ur3, ur0
     segment.global.b32.d1 ur8, ur3
     mov r300, %tid
@@ -136,10 +132,12 @@ NUMBERS = f"""
 
 
 def numbers(device):
-    address = device.allocate(4 * CFG.threads * CORES)
+    cores, threads = device.cfg.cores, device.cfg.threads
+    assert 4 * threads == 1 << 5
+    address = device.allocate(4 * threads * cores)
     stats = device.run(NUMBERS, uniform={0: address})
-    found = device.read(address, (CORES, CFG.threads), np.int32)
-    expected = [[core * 256 + CORES * 16 + thread for thread in range(CFG.threads)] for core in range(CORES)]
+    found = device.read(address, (cores, threads), np.int32)
+    expected = [[core * 256 + cores * 16 + thread for thread in range(threads)] for core in range(cores)]
     assert found.tolist() == expected
     device.free(address)
     return stats
@@ -147,12 +145,12 @@ def numbers(device):
 
 def test_cores_know_their_numbers(device):
     stats = numbers(device)
-    assert stats.counters["instructions"] == CORES * 14
+    assert stats.counters["instructions"] == device.cfg.cores * 14
 
 
-def test_counters_add_up_over_the_cores():
+def test_counters_add_up_over_the_cores(cfg):
     a, b = operands(40, 30, 24)
-    with Device(CFG, memory_bytes=MEMORY_BYTES) as device, Device(CFG, "golden", memory_bytes=MEMORY_BYTES) as golden:
+    with Device(cfg, memory_bytes=MEMORY_BYTES) as device, Device(cfg, "golden", memory_bytes=MEMORY_BYTES) as golden:
         before = device._backend.simulation.traffic
         _, found = device.matmul(a, b)
         after = device._backend.simulation.traffic
@@ -169,7 +167,7 @@ def on_core(core, body, others="halt"):
     return f"umov ur1, %core\nusetp.eq up0, ur1, {core}\n@up0 bra body\n{others}\nbody: {body}\nhalt\n"
 
 
-@pytest.mark.parametrize("core", range(CORES))
+@pytest.mark.parametrize("core", [0, -1], ids=["first", "last"])
 @pytest.mark.parametrize(
     "body, code, pc, operand",
     [
@@ -183,6 +181,7 @@ def on_core(core, body, others="halt"):
     ids=lambda value: value.name if isinstance(value, ErrorCode) else None,
 )
 def test_an_error_names_its_core(device, core, body, code, pc, operand):
+    core %= device.cfg.cores
     with pytest.raises(DeviceError) as caught:
         device.run(on_core(core, body))
     error = caught.value
@@ -191,8 +190,8 @@ def test_an_error_names_its_core(device, core, body, code, pc, operand):
     numbers(device)
 
 
-def test_an_error_in_one_core_stops_all():
-    with Device(CFG, memory_bytes=MEMORY_BYTES, timeout_cycles=20_000) as device:
+def test_an_error_in_one_core_stops_all(cfg):
+    with Device(cfg, memory_bytes=MEMORY_BYTES, timeout_cycles=20_000) as device:
         with pytest.raises(DeviceError) as caught:
             device.run(on_core(1, "trap 7", "others: bra others"))
         assert (caught.value.code, caught.value.core) == (ErrorCode.TRAP, 1)
@@ -218,7 +217,7 @@ def test_errors_of_one_core_name_none():
 
 def test_number_of_a_simulated_core():
     with pytest.raises(ValueError, match="^core must be from 0 to 3, not 4$"):
-        FunctionalSimulator(CFG, core=4)
+        FunctionalSimulator(FOUR_CORES, core=4)
 
 
 # -- ports ----------------------------------------------------------------------------------
@@ -237,20 +236,20 @@ end: halt
 """
 
 
-def test_each_core_has_the_bandwidth_of_its_own_port():
-    with Device(CFG, memory_bytes=MEMORY_BYTES) as device:
-        cycles = {count: device.run(COPY, uniform={0: count}).cycles for count in (1, CORES)}
-        beats = 8192 // CFG.axi_bytes
+def test_each_core_has_the_bandwidth_of_its_own_port(cfg):
+    with Device(cfg, memory_bytes=MEMORY_BYTES) as device:
+        cycles = {count: device.run(COPY, uniform={0: count}).cycles for count in (1, cfg.cores)}
+        beats = 8192 // cfg.axi_bytes
     assert beats < cycles[1] < 1.5 * beats
-    assert cycles[CORES] <= cycles[1] + 20
+    assert cycles[cfg.cores] <= cycles[1] + 20
 
 
 def test_ports_carry_the_number_of_their_core():
-    names = [port["name"] for port in port_list(Top(CFG))]
+    names = [port["name"] for port in port_list(Top(FOUR_CORES))]
     assert len(set(names)) == len(names)
     axi = [name for name in names if name.startswith("m_axi_")]
     one = [port["name"].removeprefix("m_axi_") for port in port_list(Top(load_config("tiny"))) if port["name"].startswith("m_axi_")]
-    assert sorted(axi) == sorted(f"m_axi_{core}_{name}" for core in range(CORES) for name in one)
+    assert sorted(axi) == sorted(f"m_axi_{core}_{name}" for core in range(4) for name in one)
     assert [name for name in names if not name.startswith("m_axi_")] == [
         port["name"] for port in port_list(Top(load_config("tiny"))) if not port["name"].startswith("m_axi_")]
 

@@ -7,10 +7,9 @@ from heddle.constants import LINE_BYTES
 from heddle_sim import Device
 from heddle_sim.rnn.network import Network, Sequence
 from heddle_verif.stimulus.recurrent_networks import random_layer, random_sequences
+from heddle_verif.variants.shared_devices import FOUR_CORES, SPARSE_CORES
 
-CFG = load_config("tiny").without_level2(name="tiny_cores", cores=4, tensors=False, copy_within=False, mm16=False, transpose=False,
-                                         sparse=False, compiled_offsets=0, gather_offsets=False, thread_slots=4, factor_words=512,
-                                         shared_memory_kib=8)
+CFG = FOUR_CORES
 MEMORY_BYTES = 1 << 20
 
 
@@ -33,26 +32,29 @@ def drawn(kind="lstm", inputs=12, size=12):
     return Network.of_layer(random_layer(np.random.default_rng(3), kind, inputs, size), cats=1)
 
 
-def filling(layers=1):
+def filling(cfg=CFG, layers=1):
     """One of so many networks whose weights fill the factor registers."""
-    return drawn("lstm", CFG.factor_words * CFG.threads * CFG.dot // (4 * 16 * layers) - 16, 16)
+    return drawn("lstm", cfg.factor_words * cfg.threads * cfg.dot // (4 * 16 * layers) - 16, 16)
 
 
 def sequence(network, steps, start=0):
     return Sequence(network, np.random.default_rng(steps).uniform(-1, 1, (steps, network.step.vectors["x"].size)), start=start)
 
 
-def test_four_cores():
-    """Tasks of several networks on four cores: results are those of the functional simulator, and each core has read all weights."""
-    with Device(CFG, memory_bytes=MEMORY_BYTES) as hardware, Device(CFG, "golden", memory_bytes=MEMORY_BYTES) as golden:
+@pytest.mark.parametrize("cfg", [SPARSE_CORES, pytest.param(FOUR_CORES, marks=pytest.mark.nightly)], ids=lambda cfg: cfg.name)
+def test_several_cores(cfg):
+    """Tasks of several networks: results are those of the functional simulator, and each core has read all weights."""
+    with Device(cfg, memory_bytes=MEMORY_BYTES) as hardware, Device(cfg, "golden", memory_bytes=MEMORY_BYTES) as golden:
         devices = hardware, golden
-        run(devices, random_sequences(np.random.default_rng(7), CFG, tasks=7, largest=16, longest=12))
+        run(devices, random_sequences(np.random.default_rng(7), cfg, tasks=7, largest=16, longest=12))
         run(devices, [sequence(drawn(), 2)])            # one core works
-        network = filling()
+        network = filling(cfg)
         weights = network.step.macs()
-        assert weights == CFG.factor_words * CFG.threads * CFG.dot == 2 * CFG.shared_bytes
+        assert weights == cfg.factor_words * cfg.threads * cfg.dot
         stats = run(devices, [sequence(network, steps) for steps in (3, 60, 5, 4, 2)])      # several rounds, biases are loaded
-        assert stats.counters["read_beats"] >= CFG.cores * weights / (CFG.axi_data_bits // 8)
+        lines = stats.counters.get("level2_hits", 0) + stats.counters.get("level2_misses", 0)
+        loaded = lines * LINE_BYTES if cfg.l2_kib else stats.counters["read_beats"] * cfg.axi_bytes
+        assert loaded >= cfg.cores * weights
         assert sum(stats.breakdown.values()) == stats.cycles
 
 
@@ -67,7 +69,7 @@ def test_tasks_on_all_cores(devices):
 def test_biases_that_are_loaded(devices):
     """Weights that fill the factor registers: all cores load their biases, also with other numbers of tasks."""
     for layers in (1, 4):
-        networks = [filling(layers) for _ in range(layers)]
+        networks = [filling(layers=layers) for _ in range(layers)]
         run(devices, [sequence(networks[index % layers], 3 + index) for index in range(5)])
 
 

@@ -10,8 +10,8 @@ from heddle.isa.issue_rules import CHECKS
 from heddle_sim.isa import assemble
 from heddle_sim.isa.checking import find_violation
 from heddle_sim.isa.fields import FIELDS, opcode_of, pack
-from heddle_sim.kernels.planner import plan
 from heddle_sim.kernels.problem import Elements, MatmulProblem, Operands, Schedule
+from heddle_sim.kernels.tiled import TiledKernel
 
 from heddle_verif.stimulus.front_end_programs import ProgramGenerator
 from heddle_verif.stimulus.program_texts import random_program
@@ -110,7 +110,7 @@ async def kernel(dut):
     bench = await prepared(dut, "bursty", 0.3)
     for m, n, k in ((7, 9, 15), (17, 20, 40), (33, 20, 40)):
         problem = MatmulProblem(m * bench.cfg.cores, n, k, Elements(b_signed=False), schedule=Schedule(1, 1, "k-outer"))
-        launch, = plan(bench.cfg, problem).launches(Operands(0, 0x4000, 0x8000))     # of the rows, this core's part
+        launch, = TiledKernel.planned(bench.cfg, problem).launches(Operands(0, 0x4000, 0x8000))     # of the rows, this core's part
         await bench.load(launch.program)
         await bench.set_uniform(launch.uniform)
         await bench.run()

@@ -84,7 +84,7 @@ UNITS = {
                    simulator="verilator", quick={"base": "finish=0.6/same=0.7|full_groups"}),
     "matrix_unit": Unit(make=MatrixUnit, bench="matrix", simulator="verilator",
                         configurations=_scaled("tiny", "base", "large", "recurrent64", "resident64", "small", "small_all"),
-                        night="profile=(banks|operations)|repeats|every_merge|first_step|errors", quick={"base": "repeats"}),
+                        night="profile=(banks|operations)|repeats|every_merge|first_step|errors"),
     "compiled_offsets": Unit(make=MatrixUnit, bench="matrix_offsets", configurations=_scaled("tiny", "base", "large"),
                              has=lambda cfg: cfg.compiled_offsets > 0, simulator="verilator"),
     "pe": Unit(make=PE, bench="pe",
