@@ -248,6 +248,7 @@ def test_what_is_not_routed_in_time_has_its_overused_wires(netlist, monkeypatch)
         "placed_mhz": 39.71, "fmax_mhz": None, "critical_path": None, "passes": 2, "overused_wires": 7}
 
 
+@pytest.mark.nightly
 def test_a_row_for_each_seed():
     rows = synthesise(load_config("tiny"), "alu", pnr=True, seeds=range(3, 5), clock_mhz=50, time_limit_s=300)
     assert [row["seed"] for row in rows] == [3, 4] and len({row["lut"] for row in rows}) == 1

@@ -53,12 +53,12 @@ def rnn_row(device: Device, golden: Device | None, cell: str, network: Network, 
     """A benchmark row: a layer for ``threads`` sequences that take turns, once for half the steps and once for all.
 
     ``cycles`` and ``utilization`` are those of the longer run, from weights and inputs in global memory to outputs there; of them
-    ``loading_cycles`` are what a run takes longer that loads weights and biases. ``cycles_per_step`` is steady: the difference of
-    the engine's own counters between both runs, for a step of one sequence. ``tile_efficiency`` is what the shape leaves of the multipliers
-    when nothing stalls, ``of_tile_efficiency`` how much of that was reached; ``row_wise_cycles_per_step`` what a step would take if the
-    whole hidden vector were waited for. ``steps``: of the longer run; by default as fit shared memory, at most 48. One step has no steady
-    pace. Raises ``CommandFailed`` when a result differs from that of ``golden``, a device of the functional simulator (None: nothing is
-    compared).
+    ``loading_cycles`` are what a run takes longer that loads weights and biases, without which it has ``utilization_loaded``.
+    ``cycles_per_step`` is steady: the difference of the engine's own counters between both runs, for a step of one sequence.
+    ``tile_efficiency`` is what the shape leaves of the multipliers when nothing stalls, ``of_tile_efficiency`` how much of that was
+    reached; ``row_wise_cycles_per_step`` what a step would take if the whole hidden vector were waited for. ``steps``: of the longer
+    run; by default as fit shared memory, at most 48. One step has no steady pace. Raises ``CommandFailed`` when a result differs from
+    that of ``golden``, a device of the functional simulator (None: nothing is compared).
     """
     layer = network.layers["y"]
     hidden, inputs = layer.size, layer.widths[0]
@@ -68,10 +68,12 @@ def rnn_row(device: Device, golden: Device | None, cell: str, network: Network, 
     figures = measured(device, golden, network, rows, f"cell={cell} hidden={hidden} threads={threads} seed={seed}")
     stats = figures["stats"]
     row = _shape(device.cfg, cell, hidden, inputs, threads, figures["cat"]) | {"steps": longer, "seed": seed, "simulator": device.simulator}
-    row |= stats.as_row() | {"peak_macs_per_cycle": row["peak_macs_per_cycle"], "biases": bool(_biases(layer)), "utilization": None}
+    row |= stats.as_row() | {"peak_macs_per_cycle": row["peak_macs_per_cycle"], "biases": bool(_biases(layer)), "utilization": None,
+                              "utilization_loaded": None}
     row |= {"loading_cycles": figures["loading"]}
     if stats.cycles is not None:
-        row |= {"utilization": stats.macs / (stats.cycles * row["peak_macs_per_cycle"])}
+        row |= {"utilization": stats.macs / (stats.cycles * row["peak_macs_per_cycle"]),
+                "utilization_loaded": stats.macs / ((stats.cycles - figures["loading"]) * row["peak_macs_per_cycle"])}
     if figures["pace"] is not None:
         row |= _pace(row, figures["pace"])
     return row | {"checked": golden is not None}
@@ -92,7 +94,8 @@ def model_row(cfg: Config, cell: str, hidden: int, inputs: int, threads: int, ca
         raise UsageError(str(refused))
     best = min(paces, key=paces.get)
     row = _shape(cfg, cell, hidden, inputs, threads, best)
-    row |= {"steps": None, "simulator": "cycle model", "cycles": None, "loading_cycles": None, "utilization": None}
+    row |= {"steps": None, "simulator": "cycle model", "cycles": None, "loading_cycles": None, "utilization": None,
+            "utilization_loaded": None}
     return row | _pace(row, paces[best]) | {"checked": False}
 
 

@@ -11,7 +11,8 @@ Such a table stands between two comments, and a line with its commands and commi
     <!-- end of figures -->
 
 A line of the first comment says which figures are in a column: its number, a command, the field of its rows. Row i of the table has
-figure i of these. ``threads=1|2`` behind the field chooses figures by their place, `` / `` between two such texts is a ratio.
+figure i of these. ``4.2`` is the second number in the cells of column 4. ``threads=1|2`` behind the field chooses figures by their
+place, `` / `` between two such texts is a ratio.
 Everything else in a cell, and how many digits a number has, stays as it is on the page.
 """
 
@@ -46,14 +47,20 @@ def _table(columns: str, table: str, commands: dict[str, Command]) -> str:
             values = [value / divisor for value, divisor in zip(values, divisors[0], strict=True)]
         if len(values) != len(rows) - 2:
             raise UsageError(f"rows of the table must be {len(values)}, one for each figure of {source!r}, not {len(rows) - 2}")
+        column, _, place = number.partition(".")
         for row, value in zip(rows[2:], values, strict=True):
-            cell = row[int(number)]
-            old = _NUMBER.search(cell)
-            if old is None:
-                raise UsageError(f"cells of column {number} must have a number, not {cell!r}")
-            row[int(number)] = cell[:old.start()] + printed_like(value, old[0]) + cell[old.end():]
+            row[int(column)] = _with_number(row[int(column)], int(place or 1), value)
     said = ",\n".join(f"`heddle {name}` at commit `{command.commit}`" for name, command in used.items())
     return "\n".join(["|".join(row) for row in rows]) + f"\n\nBy {said}.\n"
+
+
+def _with_number(cell: str, place: int, value: float) -> str:
+    """A cell with another value for one of its numbers, from 1."""
+    numbers = list(_NUMBER.finditer(cell))
+    if len(numbers) < place:
+        raise UsageError(f"cells of the table must have {place} number{'s' * (place > 1)}, not {cell!r}")
+    old = numbers[place - 1]
+    return cell[:old.start()] + printed_like(value, old[0]) + cell[old.end():]
 
 
 def _values(text: str, commands: dict[str, Command], used: dict[str, Command]) -> list[float]:

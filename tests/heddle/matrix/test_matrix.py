@@ -40,13 +40,12 @@ def test_matrix_unit(name, test_filter, simulator, seed):
     assert summary["tests"] == {None: 22, PART: 10}.get(filters, 7)
 
 
-@pytest.mark.parametrize("name", [
-    pytest.param("tiny", marks=pytest.mark.short),
-    *(pytest.param(name, marks=pytest.mark.variant) for name in ("dot8", "dot16", "far_slots", "threads16"))])
-def test_compiled_offsets(name, simulator, seed):
+@bench_cases("stalls=0.3|compiled_stop", "tiny", "dot8", "dot16", "far_slots", "threads16")
+def test_compiled_offsets(name, test_filter, simulator, seed):
     cfg = CONFIGS[name]
-    summary = run_bench(MatrixUnit(cfg), bench="heddle_verif.bench.matrix_offsets", cfg=cfg, simulator=simulator, seed=seed)
-    assert summary["tests"] == 4
+    summary = run_bench(MatrixUnit(cfg), bench="heddle_verif.bench.matrix_offsets", cfg=cfg, simulator=simulator, seed=seed,
+                        test_filter=test_filter)
+    assert summary["tests"] == (2 if test_filter else 4)
 
 
 @pytest.mark.nightly

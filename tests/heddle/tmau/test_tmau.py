@@ -46,7 +46,7 @@ WITHIN = {
 def test_within(simulator, seed):
     """Copies within a memory, reductions."""
     run_bench(Tmau(WITHIN["narrow"]), bench="heddle_verif.bench.local_dma", cfg=WITHIN["narrow"], simulator=simulator, seed=seed,
-              parameters={"rounds": 1}, test_filter="random_mix/profile=all|memory_errors|rejected|stopping|pace")
+              parameters={"rounds": 1}, test_filter="random_mix/profile=all|memory_errors|rejected|stopping")
 
 
 def test_within_on_one_bus(seed):
