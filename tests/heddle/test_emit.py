@@ -211,7 +211,7 @@ def test_lint_is_clean():
     assert lint(Lanes()) == []
 
 
-@pytest.mark.parametrize("config", ["tiny", "small", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("small_all", "base"))])
+@pytest.mark.parametrize("config", ["small", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("tiny", "small_all", "base"))])
 def test_lint_of_the_device_is_clean(config):
     assert lint_verilog(device_verilog(load_config(config)), "heddle") == []
 

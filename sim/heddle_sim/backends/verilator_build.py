@@ -16,8 +16,9 @@ from heddle.top import axi_prefixes
 from ..progress import Progress
 from ..toolchain import programs as toolchain
 from ..toolchain.build_cache import BuildError, cached_build, content_key
+from ..toolchain.simulated import YOSYS_COMMANDS, simulated_verilog
 
-__all__ = ["WAVES", "device_library", "device_verilog", "source_key"]
+__all__ = ["WAVES", "device_library", "device_verilog", "simulated_device", "source_key"]
 
 CPP = Path(__file__).with_name("cpp")
 VERILATOR_FLAGS = [
@@ -63,17 +64,25 @@ def source_key(cfg: Config) -> str:
 
 def device_verilog(cfg: Config, progress: Progress | None = None) -> str:
     """Verilog of the complete device of ``cfg`` (module ``heddle``); cached until a source file of the hardware changes."""
+    return _device_text(cfg, progress, every_signal=True)
 
+
+def simulated_device(cfg: Config, progress: Progress | None = None) -> str:
+    """``device_verilog`` for a simulation that looks at the ports only."""
+    return _device_text(cfg, progress, every_signal=False)
+
+
+def _device_text(cfg: Config, progress: Progress | None, every_signal: bool) -> str:
     def build(directory: Path) -> None:
-        from heddle.emit import emit_verilog
         from heddle.top import Top
 
         stages = progress or Progress()
         stages.stage(f"generate {cfg.name}")
-        (directory / VERILOG).write_text(emit_verilog(Top(cfg), name="heddle"), encoding="utf-8")
+        (directory / VERILOG).write_text(simulated_verilog(Top(cfg), "heddle", every_signal=every_signal), encoding="utf-8")
         stages.step()
 
-    directory = cached_build("device/verilog", cfg.name, source_key(cfg), build, results=[VERILOG])
+    key = source_key(cfg) if every_signal else content_key(source_key(cfg), *YOSYS_COMMANDS)
+    directory = cached_build("device/verilog", cfg.name, key, build, results=[VERILOG])
     return (directory / VERILOG).read_text(encoding="utf-8")
 
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from ..arguments import check_flag, check_integer, check_number
 from ..progress import Progress
 from .sampling import PORT_COUNTERS
-from .verilator_build import device_library, device_verilog
+from .verilator_build import device_library, device_verilog, simulated_device
 
 __all__ = ["MemorySettings", "RtlSimulation", "SimulationError"]
 
@@ -193,7 +193,7 @@ class RtlSimulation:
             )
         progress = progress or Progress()
         self.cfg, self.memory = cfg, memory
-        text = verilog if verilog is not None else device_verilog(cfg, progress)
+        text = verilog if verilog is not None else (device_verilog if waves else simulated_device)(cfg, progress)
         self._library = _load(device_library(text, cfg, progress, waves))
         self._handle = self._library.heddle_create(memory.ctypes.data, memory.size)
         self.configure(settings or MemorySettings())

@@ -18,13 +18,13 @@ from typing import Any
 
 from amaranth.lib import wiring
 from heddle.config import Config
-from heddle.emit import emit_verilog
 from heddle.errors import UsageError
 from heddle.processes import run_limited
 
 from .build_cache import build_directory, cached_build, content_key
 from .cocotb_process import CONFIG_VARIABLE, bench_config, bench_parameters
 from .programs import SPLIT, simulator_environment, simulator_version
+from .simulated import simulated_verilog
 
 __all__ = ["BenchFailure", "SIMULATORS", "bench_config", "bench_parameters", "run_bench"]
 
@@ -73,7 +73,7 @@ def run_bench(component: wiring.Component, *, bench: str, cfg: Config | None = N
     waves : bool
         Record waveforms in the folder of the run (also by the environment variable ``WAVES=1``).
     every_signal : bool
-        The bench may use every signal of the design, not only its ports, as cocotb builds for Verilator.
+        The bench may use every signal of the design, not only its ports.
     optimised : bool
         Compile for speed, as cocotb does for Verilator, where the speed of the simulation is measured.
     timeout_s : float
@@ -108,14 +108,15 @@ def run_bench(component: wiring.Component, *, bench: str, cfg: Config | None = N
     seed = int(os.environ.get("COCOTB_RANDOM_SEED", seed if seed is not None else random.SystemRandom().randrange(1 << 31)))
     waves = waves or os.environ.get("WAVES", "0") not in ("", "0")
     name = name or re.sub(r"(?<!^)(?=[A-Z])", "_", type(component).__name__).lower()
-    verilog = verilog if verilog is not None else emit_verilog(component, name=TOP, variant=variant)
+    every_signal = every_signal or waves
+    verilog = verilog if verilog is not None else simulated_verilog(component, TOP, every_signal=every_signal, variant=variant)
     environment = {**simulator_environment(simulator, build_directory() / "runtime"),
                    CONFIG_VARIABLE: json.dumps({"cfg": cfg.as_dict() if cfg is not None else None, "parameters": parameters or {}}),
                    "COCOTB_RANDOM_SEED": str(seed), "COCOTB_MAX_FAILURES": str(max_failures),
                    "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     if simulator == "verilator":
         environment["MAKEFLAGS"] += f" OPT_FAST={OPTIMISE if optimised else SHORT_BUILD}"
-    extra = [] if waves or every_signal else PORTS_ONLY[simulator]
+    extra = [] if every_signal else PORTS_ONLY[simulator]
     built = _build(verilog, name, simulator, waves, extra, environment)
 
     run = content_key(built.name, bench, seed, test_filter, list(plusargs), environment[CONFIG_VARIABLE],
