@@ -49,16 +49,17 @@ def _table(columns: str, table: str, commands: dict[str, Command]) -> str:
             raise UsageError(f"rows of the table must be {len(values)}, one for each figure of {source!r}, not {len(rows) - 2}")
         column, _, place = number.partition(".")
         for row, value in zip(rows[2:], values, strict=True):
-            row[int(column)] = _with_number(row[int(column)], int(place or 1), value)
+            row[int(column)] = _with_number(row[int(column)], column, int(place or 1), value)
     said = ",\n".join(f"`heddle {name}` at commit `{command.commit}`" for name, command in used.items())
     return "\n".join(["|".join(row) for row in rows]) + f"\n\nBy {said}.\n"
 
 
-def _with_number(cell: str, place: int, value: float) -> str:
-    """A cell with another value for one of its numbers, from 1."""
+def _with_number(cell: str, column: str, place: int, value: float) -> str:
+    """A cell of a column with another value for one of its numbers, from 1."""
     numbers = list(_NUMBER.finditer(cell))
     if len(numbers) < place:
-        raise UsageError(f"cells of the table must have {place} number{'s' * (place > 1)}, not {cell!r}")
+        wanted = "a number" if place == 1 else f"{place} numbers"
+        raise UsageError(f"cells of column {column} must have {wanted}, not {cell!r}")
     old = numbers[place - 1]
     return cell[:old.start()] + printed_like(value, old[0]) + cell[old.end():]
 

@@ -71,11 +71,16 @@ def test_tensors(simulator, seed):
     assert summary["tests"] == 2
 
 
-@pytest.mark.parametrize("slices", [0, pytest.param(1, marks=pytest.mark.nightly)])
-def test_multicast(slices, seed):
+PART_OF_MULTICAST = "random_programs/pause=1/finish=0.5|barriers|masks|tiles"
+
+
+@pytest.mark.parametrize("slices, test_filter", [
+    pytest.param(0, PART_OF_MULTICAST, id="part"),
+    *(pytest.param(slices, PART_OF_MULTICAST + "|violations|stops", id=str(slices), marks=pytest.mark.nightly) for slices in (0, 1))])
+def test_multicast(slices, test_filter, seed):
     cfg = CONFIGS["tiny"].without_level2(multicast=True, cores=3, front_end_slices=slices)
     run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front_end", cfg=cfg, simulator="icarus", seed=seed, timeout_s=400,
-              test_filter="random_programs/pause=1/finish=0.5|barriers|masks|tiles" + "|violations|stops" * slices)
+              test_filter=test_filter)
 
 
 @pytest.mark.smoke

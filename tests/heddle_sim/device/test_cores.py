@@ -167,7 +167,8 @@ def on_core(core, body, others="halt"):
     return f"umov ur1, %core\nusetp.eq up0, ur1, {core}\n@up0 bra body\n{others}\nbody: {body}\nhalt\n"
 
 
-@pytest.mark.parametrize("core", [0, -1], ids=["first", "last"])
+@pytest.mark.parametrize("core", [
+    pytest.param(0, id="first"), pytest.param(-1, id="last"), *(pytest.param(core, marks=pytest.mark.nightly) for core in (1, 2))])
 @pytest.mark.parametrize(
     "body, code, pc, operand",
     [

@@ -11,7 +11,7 @@ from heddle_sim.golden.convolution import convolution
 from heddle_sim.golden.requantise import Requantise
 from heddle_verif.differential.programs import compare_programs
 
-QUICK = ("tiny", "base", "small")      # the others take minutes to build
+QUICK = ("tiny", "base", "small")      # the others at night
 MEMORY_BYTES = 1 << 20
 PROGRAMS = 20
 STATES = {"base": 5, "large": 10, "quad": 5}     # which one of so many programs stores the state; of several cores each runs some

@@ -51,6 +51,7 @@ def test_several_cores(cfg):
         network = filling(cfg)
         weights = network.step.macs()
         assert weights == cfg.factor_words * cfg.threads * cfg.dot
+        assert cfg is SPARSE_CORES or weights == 2 * cfg.shared_bytes
         stats = run(devices, [sequence(network, steps) for steps in (3, 60, 5, 4, 2)])      # several rounds, biases are loaded
         lines = stats.counters.get("level2_hits", 0) + stats.counters.get("level2_misses", 0)
         loaded = lines * LINE_BYTES if cfg.l2_kib else stats.counters["read_beats"] * cfg.axi_bytes
