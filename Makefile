@@ -5,7 +5,7 @@ DOCS := .venv/.ready_docs
 .PHONY: help setup lint smoke test nightly soak formal mutate coverage check demo docs clean
 HOURS ?= 8
 SEED ?= 1
-unexport PYTHONPATH     # of another tree
+unexport PYTHONPATH PYTHONDONTWRITEBYTECODE     # of another tree; hundreds of processes import the same modules
 
 help:; @echo "targets: setup lint smoke test nightly soak formal mutate coverage check demo docs clean"
 setup: $(READY)

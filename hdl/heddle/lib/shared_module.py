@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from amaranth.back import rtlil
-from amaranth.hdl import ClockSignal, Const, Instance, ResetSignal, Value
+from amaranth.hdl import ClockSignal, Const, Fragment, Instance, ResetSignal, Value
 from amaranth.hdl._ir import PortDirection
 from amaranth.lib.wiring import In
 
 from ..errors import UsageError
 
-__all__ = ["SharedModule", "collect_types", "convert_with_types"]
+__all__ = ["SharedModule", "convert_with_types", "elaborate"]
 
 _types = ContextVar("heddle_types", default=None)
 
@@ -63,7 +63,7 @@ class SharedModule:
             m.submodules[name] = component
             return component
         if self.type_name not in types:
-            types[self.type_name] = _Type(self._recipe, self.type_name)
+            types[self.type_name] = types.make(self._recipe, self.type_name)
         module_type = types[self.type_name]
         if module_type.recipe != self._recipe:
             raise UsageError(f"type_name must belong to one class and one set of parameters, not {self.type_name!r} twice")
@@ -101,6 +101,29 @@ class _Type:
         return Instance(self.type_name, **{prefix + port: value for port, (prefix, value) in connections.items()})
 
 
+class _ElaboratedType:
+    """Type whose component is elaborated, for what the elaboration does; it has no text, and its instances have no ports."""
+
+    def __init__(self, recipe, type_name):
+        component_class, arguments, options = recipe
+        component = component_class(*arguments, **options)
+        self.recipe = recipe
+        self.type_name = type_name
+        self.signature = component.signature
+        Fragment.get(component, None)
+
+    def instance(self, interface):
+        return Instance(self.type_name)
+
+
+class _Types(dict):
+    """Types by name; ``make(recipe, type_name)`` makes one."""
+
+    def __init__(self, make):
+        super().__init__()
+        self.make = make
+
+
 def _convert(component, name):
     """RTLIL text of a component. Constant members of a signature, such as ``ready`` of a stream that is always ready, are no ports."""
     ports = {}
@@ -113,9 +136,9 @@ def _convert(component, name):
 
 
 @contextmanager
-def collect_types():
-    """Context in which ``SharedModule`` elaborates each type once, as in emission; yields the types by name."""
-    types = {}
+def _collected(make):
+    """Context in which ``SharedModule`` makes each type once, with ``make``; yields the types by name."""
+    types = _Types(make)
     token = _types.set(types)
     try:
         yield types
@@ -142,8 +165,14 @@ def convert_with_types(component, name):
 
     Raises ``ValueError`` when ``name`` is also the name of a type.
     """
-    with _no_garbage_collection(), collect_types() as types:
+    with _no_garbage_collection(), _collected(_Type) as types:
         text = _convert(component, name)
     if name in types:
         raise UsageError(f"name must differ from the type names of its instances, not {name!r}")
     return [text, *(module_type.text for module_type in types.values())]
+
+
+def elaborate(component):
+    """Elaborate a component, and every ``SharedModule`` type below it once, as emission does; nothing is converted to text."""
+    with _no_garbage_collection(), _collected(_ElaboratedType):
+        Fragment.get(component, None)

@@ -7,7 +7,7 @@ from heddle.isa.error_codes import ErrorCode
 from heddle.isa.tensor_descriptor import TensorFormat
 from heddle_sim.device import Device, DeviceError
 from heddle_sim.golden.tensor_fields import TensorFields
-from heddle_verif.variants.shared_devices import TWO_CORES
+from heddle_verif.variants.shared_devices import OWN_PORTS, TWO_CORES
 
 CFG = load_config("tiny")
 MEMORY_BYTES = 1 << 17
@@ -155,7 +155,7 @@ def test_wrong_numbers_of_bytes_in_all_memories():
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("cfg", [
-    load_config("base"), TWO_CORES, pytest.param(CFG.replace(name="tiny_far", far_registers=True), marks=pytest.mark.soak)],
+    load_config("base"), OWN_PORTS, pytest.param(CFG.replace(name="tiny_far", far_registers=True), marks=pytest.mark.soak)],
     ids=lambda cfg: cfg.name)
 def test_wrong_numbers_of_bytes_in_other_configurations(cfg):
     assert_the_same_in_all_memories(cfg)
@@ -180,9 +180,9 @@ def test_a_wait_that_takes_too_long(wait):
             device.run(START + program + "trap 1\n")
         assert (caught.value.code, caught.value.operand) == (ErrorCode.WAIT_TIMEOUT, operand)
         assert "longer than the limit of waits" in str(caught.value)
-        device.wait_timeout_cycles = 5000       # each wait has its own time
+        device.wait_timeout_cycles = 1500       # each wait has its own time
         device.write(DESCRIPTOR, np.frombuffer(FIELDS.encode(), np.uint8))
-        assert device.run(START + program * 12 + USES).cycles > 5000
+        assert device.run(START + program * 12 + USES).cycles > 1500
         device.wait_timeout_cycles = 0
         device.run(START + program + USES)
 

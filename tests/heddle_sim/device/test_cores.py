@@ -16,12 +16,13 @@ from heddle_sim.cli.generate import port_list
 from heddle_sim.cli.main import main
 from heddle_sim.functional.simulator import FunctionalSimulator
 from heddle_sim.kernels.parts.shares import share_out
-from heddle_verif.variants.shared_devices import FOUR_CORES, TWO_CORES
+from heddle_verif.variants.shared_devices import FOUR_CORES, OWN_PORTS, TWO_CORES
 
 MEMORY_BYTES = 1 << 18
 
 
-@pytest.fixture(params=[TWO_CORES, pytest.param(FOUR_CORES, marks=pytest.mark.nightly)], ids=lambda cfg: cfg.name)
+@pytest.fixture(params=[TWO_CORES, *(pytest.param(cfg, marks=pytest.mark.nightly) for cfg in (OWN_PORTS, FOUR_CORES))],
+                ids=lambda cfg: cfg.name)
 def cfg(request):
     return request.param
 

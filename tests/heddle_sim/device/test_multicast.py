@@ -15,17 +15,17 @@ from heddle_sim.golden.tensor_copy import load_tensor
 from heddle_sim.golden.tensor_fields import TensorFields
 from heddle_sim.isa import assemble
 from heddle_verif.differential.programs import differing, random_settings
-from heddle_verif.variants.shared_devices import TWO_CORES
+from heddle_verif.variants.shared_devices import OWN_PORTS, TWO_CORES
 
 MEMORY_BYTES = 1 << 18
 DATA_BYTES = 1 << 16            # what is loaded; behind it descriptors and the shared memories as they are stored at the end
 DESCRIPTORS, IMAGES = DATA_BYTES, 1 << 17
-TINY = load_config("tiny").replace(rnn=False, sparse=False)
-CONFIGS = {2: TWO_CORES,
-           4: TINY.replace(name="tiny_multicast4", cores=4, multicast=True, mm16=False, transpose=False, compiled_offsets=0,
-                           gather_offsets=False)}
-EACH = [2, pytest.param(4, marks=pytest.mark.soak)]    # at night ``quad`` has four cores: test_presets.py
-SHARED = CONFIGS[2].shared_bytes
+FOUR = load_config("tiny").replace(name="tiny_multicast4", rnn=False, sparse=False, cores=4, multicast=True, mm16=False, transpose=False,
+                                   compiled_offsets=0, gather_offsets=False)
+# At night ``quad`` has four cores: test_presets.py.
+EACH = [TWO_CORES, pytest.param(OWN_PORTS, marks=pytest.mark.nightly), pytest.param(FOUR, marks=pytest.mark.soak)]
+each_device = pytest.mark.parametrize("cfg", EACH, ids=lambda cfg: cfg.name)
+SHARED = TWO_CORES.shared_bytes      # of each of them
 STORE_IMAGE = f"""
     wait
     umov ur0, %core
@@ -114,9 +114,9 @@ def check(device, rng, count):
         assert np.array_equal(image, shared), f"core {core}: {differing(image, shared)}\n{text}"
 
 
-def make(cores, simulator, rng, **options):
+def make(cfg, simulator, rng, **options):
     options = {"memory_settings": random_settings(rng)} | options if simulator == "verilator" else {}
-    device = Device(CONFIGS[cores], simulator, memory_bytes=MEMORY_BYTES, timeout_cycles=200_000, **options)
+    device = Device(cfg, simulator, memory_bytes=MEMORY_BYTES, timeout_cycles=200_000, **options)
     device.memory.bytes[:] = rng.integers(0, 256, MEMORY_BYTES, np.uint8)
     return device
 
@@ -124,28 +124,28 @@ def make(cores, simulator, rng, **options):
 @pytest.fixture(params=["golden", "verilator"])
 def device(request):
     rng = np.random.default_rng(1)
-    with make(2, request.param, rng, **({"memory_settings": None} if request.param == "verilator" else {})) as device:
+    with make(TWO_CORES, request.param, rng, **({"memory_settings": None} if request.param == "verilator" else {})) as device:
         yield device
 
 
 @pytest.mark.parametrize("backend", ["golden", "verilator"], ids=["model", "hardware"])
-@pytest.mark.parametrize("cores", EACH)
-def test_random_copies(cores, backend, seed):
+@each_device
+def test_random_copies(cfg, backend, seed):
     """Every core sends to any of them at once, under random delays of memory."""
     rng = np.random.default_rng(seed)
     for _ in range(6):
-        with make(cores, backend, rng) as device:
+        with make(cfg, backend, rng) as device:
             for _ in range(4):
                 check(device, rng, int(rng.integers(1, 16)))
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("part", range(2))
-@pytest.mark.parametrize("cores", CONFIGS)
-def test_random_copies_long(cores, part, seed):
+@pytest.mark.parametrize("cfg", [TWO_CORES, OWN_PORTS, FOUR], ids=lambda cfg: cfg.name)
+def test_random_copies_long(cfg, part, seed):
     rng = np.random.default_rng([seed, part])
     for _ in range(20):
-        with make(cores, "verilator", rng) as device:
+        with make(cfg, "verilator", rng) as device:
             for _ in range(20):
                 check(device, rng, int(rng.integers(1, 16)))
 
@@ -160,27 +160,27 @@ def load_all(cfg, blocks, multicast):
     return assemble(expect + "\n".join([*lines, "barrier.wait b0", "halt"]), cfg)
 
 
-@pytest.mark.parametrize("cores", EACH)
-def test_memory_is_read_once(cores):
+@each_device
+def test_memory_is_read_once(cfg):
     """The beats that memory gives are those of one copy, and they come as fast as for one core."""
     rng = np.random.default_rng(2)
     blocks = 512
-    with make(cores, "verilator", rng, memory_settings=None) as device:
+    with make(cfg, "verilator", rng, memory_settings=None) as device:
         one = device.run(load_all(device.cfg, blocks, multicast=True))
         each = device.run(load_all(device.cfg, blocks, multicast=False))
-    beats = 16 * blocks // CONFIGS[cores].axi_bytes
-    cached = CONFIGS[cores].l2_kib > 0      # the cache asks line by line, and memory once
+    beats = 16 * blocks // cfg.axi_bytes
+    cached = cfg.l2_kib > 0      # the cache asks line by line, and memory once
     assert one.counters["read_beats"] == beats and one.counters["read_requests"] == 16 * blocks // (LINE_BYTES if cached else 512)
-    assert each.counters["read_beats"] == (1 if cached else cores) * beats
+    assert each.counters["read_beats"] == (1 if cached else cfg.cores) * beats
     assert beats < one.cycles <= each.cycles + 40       # a bus word a cycle to all cores
 
 
-@pytest.mark.parametrize("cores", EACH)
-def test_all_cores_send_to_all(cores):
+@each_device
+def test_all_cores_send_to_all(cfg):
     """As many streams as cores, each to all: a word a cycle into each shared memory."""
-    cfg, blocks = CONFIGS[cores], 128
+    cores, blocks = cfg.cores, 128
     expect = f"umov ur9, {(1 << cores) - 1}\numov ur1, %core\nushl ur8, ur1, 11\numov ur10, 0\nbarrier.expect b0, {cores * 16 * blocks}\n"
-    with make(cores, "verilator", np.random.default_rng(3), memory_settings=None) as device:
+    with make(cfg, "verilator", np.random.default_rng(3), memory_settings=None) as device:
         stats = device.run(expect + f"copy_block.shared.global.multicast ur8, ur10, {blocks}, ur9, b0\nbarrier.wait b0\nhalt")
     beats = cores * 16 * blocks // cfg.axi_bytes
     assert beats < stats.cycles < 1.1 * beats + 120
@@ -275,7 +275,7 @@ def test_a_late_sender_is_waited_for(device):
 def test_configurations():
     with pytest.raises(ConfigError, match="^multicast must be false with cores = 1, not True$"):
         Config(multicast=True)
-    for cfg, copy in itertools.product((CONFIGS[2].replace(multicast=False), CONFIGS[2]), ("shared.global", "global.shared")):
+    for cfg, copy in itertools.product((TWO_CORES.replace(multicast=False), TWO_CORES), ("shared.global", "global.shared")):
         with Device(cfg, "golden", memory_bytes=4096) as device:
             program = f"umov ur1, 0\numov ur9, 3\ncopy_block.{copy}.multicast ur1, ur1, 1, ur9\nhalt"
             if cfg.multicast and copy == "shared.global":

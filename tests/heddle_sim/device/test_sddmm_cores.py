@@ -12,7 +12,7 @@ from heddle_sim.sparse import compress
 from heddle_sim.sparse.orders import ORDERS
 from heddle_verif.differential.programs import random_settings
 from heddle_verif.stimulus.sparse_matrices import operand, random_topologies, random_values
-from heddle_verif.variants.shared_devices import SPARSE_CORES
+from heddle_verif.variants.shared_devices import TWO_CORES
 
 MEMORY = 1 << 20
 SHAPES = [(1, 1, 1), (3, 70, 40), (40, 33, 7), (120, 20, 50), (17, 300, 33)]
@@ -20,7 +20,7 @@ SHAPES = [(1, 1, 1), (3, 70, 40), (40, 33, 7), (120, 20, 50), (17, 300, 33)]
 
 @pytest.fixture(scope="module", params=["golden", "verilator"])
 def device(request):
-    with Device(SPARSE_CORES, request.param, memory_bytes=MEMORY) as device:
+    with Device(TWO_CORES, request.param, memory_bytes=MEMORY) as device:
         yield device
 
 
@@ -75,7 +75,7 @@ def test_under_delays(seed):
     for number, (_, topology) in enumerate(random_topologies(rng, 8, 60)):
         dense = random_values(rng, topology, np.int8)
         if 0 not in dense.shape:
-            with Device(SPARSE_CORES, memory_bytes=MEMORY, memory_settings=random_settings(rng)) as device:
+            with Device(TWO_CORES, memory_bytes=MEMORY, memory_settings=random_settings(rng)) as device:
                 check(device, rng, dense, int(rng.choice([1, 32, 33, 100])), bool(number % 3), bool(number % 4), collect=bool(number % 2))
 
 
@@ -109,6 +109,6 @@ def test_a_plan(by_columns):
 
 def test_what_cannot_be_collected():
     a, b = sp.csr_array(np.eye(5, dtype=np.int8)), np.ones((5, 3), np.int8)
-    with (Device(SPARSE_CORES.replace(multicast=False), "golden", memory_bytes=MEMORY) as device,
-          pytest.raises(ValueError, match="collect must be False in configuration tiny_tiles .*multicast")):
+    with (Device(TWO_CORES.replace(multicast=False), "golden", memory_bytes=MEMORY) as device,
+          pytest.raises(ValueError, match="collect must be False in configuration tiny_cores2 .*multicast")):
         device.sddmm(b, b.T, a, collect=True)

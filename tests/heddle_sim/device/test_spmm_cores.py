@@ -15,14 +15,14 @@ from heddle_sim.sparse import compress
 from heddle_sim.sparse.orders import ORDERS
 from heddle_verif.differential.programs import random_settings
 from heddle_verif.stimulus.sparse_matrices import operand
-from heddle_verif.variants.shared_devices import SPARSE_CORES
+from heddle_verif.variants.shared_devices import TWO_CORES
 
 MEMORY = 1 << 20
 
 
 @pytest.fixture(scope="module", params=["golden", "verilator"])
 def device(request):
-    with Device(SPARSE_CORES, request.param, memory_bytes=MEMORY) as device:
+    with Device(TWO_CORES, request.param, memory_bytes=MEMORY) as device:
         yield device
 
 
@@ -151,7 +151,7 @@ def test_both_cores_work(seed):
     """Tiles are handed out to both: the product takes less than the steps of all tiles."""
     rng = np.random.default_rng(seed)
     a, b = operand(rng, (120, 60)) * (rng.random((120, 60)) < 0.9), operand(rng, (60, 32))
-    with Device(SPARSE_CORES, memory_bytes=MEMORY) as device:
+    with Device(TWO_CORES, memory_bytes=MEMORY) as device:
         c, stats = device.spmm(sp.csr_array(a), b)
     np.testing.assert_array_equal(c, product(a, b))
     assert stats.cycles < stats.counters["sparse_steps"]
@@ -160,7 +160,7 @@ def test_both_cores_work(seed):
 def test_a_plan():
     """One program whatever the number of tiles; the table has each tile once, in its order."""
     a = compress("a", sp.random_array((2000, 60), density=0.2, rng=1, dtype=np.float64).astype(bool).astype(np.int8))
-    kernel = plan(SPARSE_CORES, SparseProductProblem(a, 32, order="sorted"))
+    kernel = plan(TWO_CORES, SparseProductProblem(a, 32, order="sorted"))
     assert isinstance(kernel, ScheduledProductKernel) and len(kernel.programs) == 1
     part, = kernel.parts
     tiles, = part.blocks
@@ -170,7 +170,7 @@ def test_a_plan():
     in_order = [costs[blocks.index(tile)] for tile in tiles]
     assert in_order == sorted(in_order, reverse=True)
     for problem in (SparseProductProblem(a, 32, dynamic=False), SparseProductProblem(a, 32, resident=True)):
-        assert not isinstance(plan(SPARSE_CORES, problem), ScheduledProductKernel)
+        assert not isinstance(plan(TWO_CORES, problem), ScheduledProductKernel)
 
 
 # -- results that one core collects -----------------------------------------------------------
@@ -193,7 +193,7 @@ def test_collection_under_delays(seed):
     """Sums overtake nothing: a place is used again when its sums have been read, whatever memory takes."""
     rng = np.random.default_rng(seed)
     for _ in range(3):
-        with Device(SPARSE_CORES, memory_bytes=MEMORY, memory_settings=random_settings(rng)) as device:
+        with Device(TWO_CORES, memory_bytes=MEMORY, memory_settings=random_settings(rng)) as device:
             a, b = uneven(rng, 120, 30), operand(rng, (30, 33))
             np.testing.assert_array_equal(device.spmm(sp.csr_array(a), b, collect=True)[0], product(a, b))
 
@@ -243,8 +243,8 @@ def test_one_core_collects_its_own():
 
 def test_what_cannot_be_collected():
     a, b = sp.csr_array(np.eye(5, dtype=np.int8)), np.ones((5, 3), np.int8)
-    with Device(SPARSE_CORES.replace(multicast=False), "golden", memory_bytes=MEMORY) as device:
-        with pytest.raises(ValueError, match="collect must be False in configuration tiny_tiles .*multicast"):
+    with Device(TWO_CORES.replace(multicast=False), "golden", memory_bytes=MEMORY) as device:
+        with pytest.raises(ValueError, match="collect must be False in configuration tiny_cores2 .*multicast"):
             device.spmm(a, b, collect=True)
         with pytest.raises(ValueError, match="collect must be False with resident=True"):
             device.spmm(a, b, collect=True, resident=True)

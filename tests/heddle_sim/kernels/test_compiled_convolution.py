@@ -12,7 +12,7 @@ from heddle_sim.golden.convolution import convolution
 from heddle_sim.kernels.compiled_convolution import CompiledConvolutionKernel, CompiledConvolutionProblem
 from heddle_sim.kernels.planner import plan
 from heddle_verif.stimulus.convolutions import MORE_CHANNELS, random_geometry, random_layers, wide_geometry
-from heddle_verif.variants.shared_devices import TWO_CORES
+from heddle_verif.variants.shared_devices import OWN_PORTS, TWO_CORES
 
 ELEMENTS = 60           # of a filter, for which the memories of ``tiny`` have room
 MORE_ELEMENTS = 400
@@ -205,7 +205,7 @@ def test_every_cut_on_several_cores(whole, cores):
     def cuts(cfg, problem):
         yield CompiledConvolutionKernel(cfg, problem, whole)
 
-    cfg = TWO_CORES.replace(name="cores", multicast=False, cores=cores, instruction_words=1024)
+    cfg = OWN_PORTS.replace(name="cores", multicast=False, cores=cores, instruction_words=1024)
     with Device(cfg, "golden", memory_bytes=1 << 20) as device, pytest.MonkeyPatch.context() as patch:
         patch.setattr(CompiledConvolutionKernel, "cuts", cuts)
         for name in ("NHWC", "NCHW", "NCHWc32"):
@@ -220,14 +220,14 @@ def test_every_cut_on_several_cores(whole, cores):
 def test_random_geometries_on_several_cores():
     """Golden simulator: also fewer bands and filters than cores."""
     rng = np.random.default_rng(24)
-    with Device(TWO_CORES.replace(name="cores", multicast=False, cores=3), "golden", memory_bytes=1 << 21) as device:
+    with Device(OWN_PORTS.replace(name="cores", multicast=False, cores=3), "golden", memory_bytes=1 << 21) as device:
         for layout, shape in random_layers(rng, 40, MORE_ELEMENTS, MORE_CHANNELS, MOST_BYTES):
             compare(device, rng, layout, shape)
 
 
 @pytest.mark.parametrize("name, outputs, channels", [("NHWC", 35, 4), ("NCHW", 5, 3), ("NCHWc4", 19, 8)])
 def test_two_cores_on_the_hardware(name, outputs, channels):
-    """On the device of test_multicast.py; both cores work at once, on memory that is slow at times."""
+    """Both cores work at once, on memory that is slow at times."""
     shape = Geometry(2, (12, 16), channels, outputs, (3, 3), ((1, 1),) * 2, (1, 1), (1, 1))
     with Device(TWO_CORES, memory_bytes=1 << 20, latency=30, jitter=60, seed=3, timeout_cycles=2_000_000) as device:
         assert len(plan(device.cfg, CompiledConvolutionProblem(shape, ImageLayout(name))).shares) == 2

@@ -7,7 +7,7 @@ from heddle.constants import LINE_BYTES
 from heddle_sim import Device
 from heddle_sim.rnn.network import Network, Sequence
 from heddle_verif.stimulus.recurrent_networks import random_layer, random_sequences
-from heddle_verif.variants.shared_devices import FOUR_CORES, SPARSE_CORES
+from heddle_verif.variants.shared_devices import FOUR_CORES, TWO_CORES
 
 CFG = FOUR_CORES
 MEMORY_BYTES = 1 << 20
@@ -41,7 +41,7 @@ def sequence(network, steps, start=0):
     return Sequence(network, np.random.default_rng(steps).uniform(-1, 1, (steps, network.step.vectors["x"].size)), start=start)
 
 
-@pytest.mark.parametrize("cfg", [SPARSE_CORES, pytest.param(FOUR_CORES, marks=pytest.mark.nightly)], ids=lambda cfg: cfg.name)
+@pytest.mark.parametrize("cfg", [TWO_CORES, pytest.param(FOUR_CORES, marks=pytest.mark.nightly)], ids=lambda cfg: cfg.name)
 def test_several_cores(cfg):
     """Tasks of several networks: results are those of the functional simulator, and each core has read all weights."""
     with Device(cfg, memory_bytes=MEMORY_BYTES) as hardware, Device(cfg, "golden", memory_bytes=MEMORY_BYTES) as golden:
@@ -51,7 +51,7 @@ def test_several_cores(cfg):
         network = filling(cfg)
         weights = network.step.macs()
         assert weights == cfg.factor_words * cfg.threads * cfg.dot
-        assert cfg is SPARSE_CORES or weights == 2 * cfg.shared_bytes
+        assert cfg is TWO_CORES or weights == 2 * cfg.shared_bytes
         stats = run(devices, [sequence(network, steps) for steps in (3, 60, 5, 4, 2)])      # several rounds, biases are loaded
         lines = stats.counters.get("level2_hits", 0) + stats.counters.get("level2_misses", 0)
         loaded = lines * LINE_BYTES if cfg.l2_kib else stats.counters["read_beats"] * cfg.axi_bytes

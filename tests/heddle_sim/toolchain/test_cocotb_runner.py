@@ -31,8 +31,8 @@ def test_failures_are_reported(behaviour, message):
 
 def test_hanging_simulators_are_ended():
     started = time.monotonic()
-    with pytest.raises(BenchFailure, match="must end within 8 s"):
-        behave("hang", timeout_s=8)
+    with pytest.raises(BenchFailure, match="must end within 5 s"):
+        behave("hang", timeout_s=5)
     assert time.monotonic() - started < 120
 
 

@@ -114,7 +114,7 @@ async def kernel(dut):
         await bench.load(launch.program)
         await bench.set_uniform(launch.uniform)
         await bench.run()
-    bench.end(thread=45, matrix=5, copy=10)
+    bench.end(thread=45, matrix=4, copy=10)
 
 
 def words_of(opcode, rng):

@@ -2,16 +2,15 @@
 
 from heddle import load_config
 
-__all__ = ["FOUR_CORES", "SPARSE_CORES", "TWO_CORES"]
+__all__ = ["FOUR_CORES", "OWN_PORTS", "TWO_CORES"]
 
-# Without a cache: each core has its own port of global memory, and nothing answers sooner than this.
-TWO_CORES = load_config("tiny").without_level2(name="tiny_multicast2", rnn=False, sparse=False, cores=2, multicast=True)
+# All engines and the cache, whose lines two cores share. Products of 16 bits take long to build.
+TWO_CORES = load_config("tiny").replace(name="tiny_cores2", cores=2, multicast=True, l2_kib=8, gather_offsets=False, mm16=False)
 
-# Four recurrent engines, at night; without what else takes long to build.
+# At night. Without a cache: each core has its own port of global memory, and nothing answers sooner than this.
+OWN_PORTS = load_config("tiny").without_level2(name="tiny_multicast2", rnn=False, sparse=False, cores=2, multicast=True)
+
+# At night: four recurrent engines; without what else takes long to build.
 FOUR_CORES = load_config("tiny").without_level2(name="tiny_cores", cores=4, tensors=False, copy_within=False, mm16=False, transpose=False,
                                                 sparse=False, compiled_offsets=0, gather_offsets=False, thread_slots=4, factor_words=512,
                                                 shared_memory_kib=8)
-
-# With sparse engines, whose results are added in the cache or collected by one core.
-SPARSE_CORES = load_config("tiny").replace(name="tiny_tiles", cores=2, multicast=True, l2_kib=8, compiled_offsets=0, gather_offsets=False,
-                                           mm16=False)

@@ -3,11 +3,10 @@
 import dataclasses
 from functools import cache
 
-from amaranth.hdl import Fragment
 from amaranth.lib.wiring import Component
 from heddle import Config
 from heddle.constants import BANK_BYTES, LINE_BYTES
-from heddle.lib.shared_module import collect_types
+from heddle.lib.shared_module import elaborate
 from heddle.parameters.group import Parameters
 
 __all__ = ["CLASSES", "SIZES", "kind", "parts_of", "read_while_elaborated", "structure"]
@@ -113,8 +112,7 @@ def read_while_elaborated(make, cfg):
     """
     traced = _traced(Config)(**cfg.as_dict())
     _trace.names = set()
-    with collect_types():
-        Fragment.get(make(traced), None)
+    elaborate(make(traced))
     return frozenset(_trace.names)
 
 
