@@ -13,7 +13,6 @@ from .reductions import reduce_elements
 from .tensor_traversal import shared_offsets, swizzled_addresses, traverse
 
 if TYPE_CHECKING:
-    from ..tensor.tensor_map import TensorMap
     from .tensor_fields import TensorFields
 
 __all__ = ["converted", "load_array", "load_tensor", "store_tensor"]
@@ -56,13 +55,12 @@ def load_tensor(memory: np.ndarray, shared: np.ndarray, fields: TensorFields, co
     return fields.bytes
 
 
-def load_array(array: np.ndarray, tensor: TensorMap, coords: Sequence[int], offsets: Sequence[int] | None = None,
+def load_array(array: np.ndarray, fields: TensorFields, coords: Sequence[int], offsets: Sequence[int] | None = None,
                shared_address: int = 0) -> np.ndarray:
-    """Box of a ``TensorMap`` at ``coords`` of an array, tuples in numpy's order; without interleave.
+    """Box of a tensor at ``coords`` of an array; ``coords`` and ``offsets`` in numpy's order; without interleave.
 
     Returns the bytes (uint8) of the box as in shared memory from ``shared_address`` on.
     """
-    fields = tensor.fields
     memory = np.zeros(fields.address + fields.tensor_bytes, np.uint8)
     placed = np.ndarray(array.shape, array.dtype, memory, fields.address, (*reversed(fields.strides), array.itemsize))
     placed[...] = array

@@ -188,7 +188,7 @@ def test_columns_of_all_filter_positions_make_a_convolution(seed):
                              element_strides=(1, stride, stride, 1), pixels_per_column=images * rows * columns, channels_per_pixel=channels)
     result = np.zeros(images * rows * columns, np.int64)
     for r, s in np.ndindex(*weights.shape[:2]):
-        column = load_array(image, tensor, (0, *lower, 0), (r * dilation, s * dilation)).view(np.int8).reshape(-1, channels)
+        column = load_array(image, tensor.fields, (0, *lower, 0), (r * dilation, s * dilation)).view(np.int8).reshape(-1, channels)
         result += column.astype(np.int64) @ weights[r, s]
     padded = np.pad(image.astype(np.int64), ((0, 0), (padding,) * 2, (padding,) * 2, (0, 0)))
     expected = [(padded[n, y * stride:, x * stride:][:(int(filter_h) - 1) * dilation + 1:dilation,
@@ -202,7 +202,7 @@ def test_bytes_do_not_depend_on_what_lies_outside(start):
     """Product of ceil(box / traversal stride), times the bytes of an element: also when all of it is outside."""
     tensor = TensorMap.build((6, 5, 32), np.float16, box=(4, 5, 64), element_strides=(3, 2, 1))
     array = np.ones((6, 5, 32), np.float16)
-    assert tensor.bytes == 2 * 3 * 64 * 2 == len(load_array(array, tensor, start))
+    assert tensor.bytes == 2 * 3 * 64 * 2 == len(load_array(array, tensor.fields, start))
     pixels = TensorMap.build((2, 9, 16), np.float32, mode="im2col", lower_corner=(0,), upper_corner=(0,), element_strides=(1, 3, 1),
                              pixels_per_column=77, channels_per_pixel=8)
     assert pixels.bytes == 77 * 8 * 4
