@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Self
 
 import numpy as np
-from amaranth.lib import data
 from heddle.config import Config
 from heddle.constants import BANK_BYTES, ROW_BYTES
 from heddle.interfaces.datapath import OPERAND_BITS
@@ -35,6 +35,9 @@ from .output_stage import output_bytes
 __all__ = ["EngineRegisters", "SparseFault", "read_job", "sparse_run"]
 
 KINDS, TARGETS = 4, 4       # that the fields ``kind`` and ``target`` can have
+_MEMBERS = {"kind": SparseKind, "target": PanelTarget}
+_FIELDS = {name: (field.offset, (1 << field.width) - 1, {member.value: member for member in _MEMBERS.get(name, ())})
+           for name, field in sparse_job_layout}
 
 
 @dataclass
@@ -71,9 +74,14 @@ class SparseFault(Exception):
         self.code, self.operand = code, operand
 
 
-def read_job(record: np.ndarray) -> data.Const:
-    """The fields of a job record, uint8 [32]."""
-    return sparse_job_layout.from_bits(int.from_bytes(record.tobytes(), "little"))
+def read_job(record: np.ndarray) -> SimpleNamespace:
+    """The fields of a job record, uint8 [32], by name: numbers, and members of ``SparseKind`` and ``PanelTarget``.
+
+    A code that is no member's stays a number.
+    """
+    bits = int.from_bytes(record.tobytes(), "little")
+    codes = {name: bits >> first & mask for name, (first, mask, _) in _FIELDS.items()}
+    return SimpleNamespace(**{name: _FIELDS[name][2].get(code, code) for name, code in codes.items()})
 
 
 def sparse_run(cfg: Config, registers: EngineRegisters, shared: np.ndarray, address: int) -> int:
@@ -111,7 +119,7 @@ def sparse_run(cfg: Config, registers: EngineRegisters, shared: np.ndarray, addr
     return _rows(cfg, registers, shared, job)
 
 
-def _legal(cfg: Config, job: data.Const, target: int) -> bool:
+def _legal(cfg: Config, job: SimpleNamespace, target: int) -> bool:
     if job.rows == 0 or (job.kind is not SparseKind.SAMPLES and 1 << job.strips > cfg.thread_groups):
         return False
     if job.kind is not SparseKind.SAMPLES and job.sub_warps and not 1 < 1 << job.strips <= MOST_SUB_WARPS:
@@ -138,7 +146,7 @@ def _inside(shared: np.ndarray, address: int, size: int) -> None:
         raise SparseFault(ErrorCode.OUT_OF_RANGE, address)
 
 
-def _load(cfg: Config, registers: EngineRegisters, shared: np.ndarray, job: data.Const) -> None:
+def _load(cfg: Config, registers: EngineRegisters, shared: np.ndarray, job: SimpleNamespace) -> None:
     size = cfg.sparse_columns >> (job.strips if job.sub_warps else 0)
     if job.values + job.rows * size > len(shared):
         raise SparseFault(ErrorCode.OUT_OF_RANGE, max(job.values, len(shared)))
@@ -154,7 +162,7 @@ def _load(cfg: Config, registers: EngineRegisters, shared: np.ndarray, job: data
         registers.scales[place] = rows.copy().view("<u4")[:, :, 0]
 
 
-def _rows(cfg: Config, registers: EngineRegisters, shared: np.ndarray, job: data.Const) -> int:
+def _rows(cfg: Config, registers: EngineRegisters, shared: np.ndarray, job: SimpleNamespace) -> int:
     panel = registers.factors.reshape(cfg.threads, cfg.sparse_rows, 4).view(np.uint8 if job.unsigned_panel else np.int8)
     columns = panel.astype(np.int64).transpose(1, 0, 2).reshape(cfg.sparse_rows, cfg.sparse_columns)
     size = cfg.sparse_columns * (1 if job.scaled else SUM_BYTES) >> job.strips         # of a strip
@@ -175,7 +183,7 @@ def _rows(cfg: Config, registers: EngineRegisters, shared: np.ndarray, job: data
     return count
 
 
-def _of_sub_warps(cfg: Config, job: data.Const, products: np.ndarray) -> np.ndarray:
+def _of_sub_warps(cfg: Config, job: SimpleNamespace, products: np.ndarray) -> np.ndarray:
     """Sums of the rows of a group, int64 [columns]: each strip has those of its own elements in its own columns."""
     strips = 1 << job.strips
     steps = products.reshape(-1, strips, cfg.sparse_pairs, strips, cfg.sparse_columns >> job.strips)
@@ -183,7 +191,7 @@ def _of_sub_warps(cfg: Config, job: data.Const, products: np.ndarray) -> np.ndar
     return own.sum(axis=(1, 2), dtype=np.int64).ravel()
 
 
-def _weights(cfg: Config, registers: EngineRegisters, job: data.Const, count: int) -> np.ndarray:
+def _weights(cfg: Config, registers: EngineRegisters, job: SimpleNamespace, count: int) -> np.ndarray:
     """Weights of the columns for each of ``count`` elements of a row, int64 [count, columns]."""
     element, pairs = np.arange(count), cfg.sparse_pairs
     rows = (element // pairs % (1 << OPERAND_BITS)) * cfg.numbers_per_word + element % pairs
@@ -200,7 +208,7 @@ def _scaled(registers: EngineRegisters, sums: np.ndarray) -> np.ndarray:
     return output_bytes(sums, columns(BIAS_ROW), columns(MULTIPLIER_ROW), bounds, bounds.shift, bool(bounds.unsigned)).astype(np.uint8)
 
 
-def _extents(shared: np.ndarray, job: data.Const, step: int | None = None) -> Iterator[tuple[int, int, int]]:
+def _extents(shared: np.ndarray, job: SimpleNamespace, step: int | None = None) -> Iterator[tuple[int, int, int]]:
     """Rows of a job in order: number, first element, and the one behind the last. A pointer is read and checked when its row comes.
     ``step``: of sub-warps the elements of a step.
     """
@@ -215,13 +223,13 @@ def _extents(shared: np.ndarray, job: data.Const, step: int | None = None) -> It
         begin = end
 
 
-def _pointer(shared: np.ndarray, job: data.Const, number: int) -> int:
+def _pointer(shared: np.ndarray, job: SimpleNamespace, number: int) -> int:
     address = job.pointers + POINTER_BYTES * number
     _inside(shared, address // BANK_BYTES * BANK_BYTES, BANK_BYTES)
     return int.from_bytes(shared[address:address + POINTER_BYTES].tobytes(), "little")
 
 
-def _elements(shared: np.ndarray, job: data.Const, begin: int, end: int, row: int, limit: int) -> tuple[np.ndarray, np.ndarray]:
+def _elements(shared: np.ndarray, job: SimpleNamespace, begin: int, end: int, row: int, limit: int) -> tuple[np.ndarray, np.ndarray]:
     """Indices and values of a row, int64, of a depthwise one no values; every word of 16 bytes is inside, and every index below ``limit``.
     """
     if end == begin:
@@ -241,12 +249,12 @@ def _elements(shared: np.ndarray, job: data.Const, begin: int, end: int, row: in
     return found[0], found[-1]
 
 
-def _value_format(job: data.Const) -> tuple[int, str]:
+def _value_format(job: SimpleNamespace) -> tuple[int, str]:
     """Bytes and numpy type of a value."""
     return (2, "<i2") if job.wide_values else (1, "u1" if job.unsigned_values else "i1")
 
 
-def _samples(cfg: Config, factors: np.ndarray, shared: np.ndarray, job: data.Const) -> int:
+def _samples(cfg: Config, factors: np.ndarray, shared: np.ndarray, job: SimpleNamespace) -> int:
     """Elements of a mask, one after the other: dot product of a row of A and a column of B, times the value of the element."""
     size = job.words * cfg.threads * cfg.dot
     words = factors[:, :job.panel_rows * job.words].reshape(cfg.threads, job.panel_rows, job.words * cfg.dot // 4, 4)
@@ -262,7 +270,7 @@ def _samples(cfg: Config, factors: np.ndarray, shared: np.ndarray, job: data.Con
     return count
 
 
-def _left_row(shared: np.ndarray, job: data.Const, row: int, size: int) -> np.ndarray:
+def _left_row(shared: np.ndarray, job: SimpleNamespace, row: int, size: int) -> np.ndarray:
     """A row of A, uint8; by columns it is one of a strip, else a strip of its own."""
     rows, first = (STRIP_ROWS, job.left_first) if job.left_by_columns else (1, 0)
     number, column = divmod(first + row, rows)
@@ -272,7 +280,7 @@ def _left_row(shared: np.ndarray, job: data.Const, row: int, size: int) -> np.nd
     return np.ascontiguousarray(shared[place:place + size * rows][column::rows])
 
 
-def _sample(shared: np.ndarray, job: data.Const, element: int, row: int, left: np.ndarray, columns: np.ndarray) -> None:
+def _sample(shared: np.ndarray, job: SimpleNamespace, element: int, row: int, left: np.ndarray, columns: np.ndarray) -> None:
     """An element, counted from ``first`` on."""
     width, kind = _value_format(job)
     group = element // ELEMENTS_OF_WORD * ELEMENTS_OF_WORD

@@ -75,12 +75,12 @@ class _Job:
     groups: int
     lanes: int
     latency: int
-    writing: frozenset[int]     # those of the operations whose result goes to vector memory
+    writing: np.ndarray         # of each operation: its result goes to vector memory
 
-    def writes(self, cycle: int) -> bool:
-        """A result enters vector memory, so that no loaded word does."""
-        since = cycle - self.begin - self.latency + _PROGRESS
-        return 0 <= since < self.groups * self.operations and since % self.operations in self.writing
+    def writes(self, first: int, count: int) -> np.ndarray:
+        """Of ``count`` cycles from ``first`` on those in which a result enters vector memory, so that no loaded word does."""
+        since = np.arange(count) + (first - self.begin - self.latency + _PROGRESS)
+        return self.writing[since % self.operations] & (since >= 0) & (since < self.groups * self.operations)
 
     @property
     def finished(self) -> int:
@@ -166,6 +166,7 @@ class _Engine:
         self.loader = _TABLES + sweeps + operations     # cycle in which it looks for work
         self.transfer = self.loader             # cycle in which it may begin to read
         self.moving: _Transfer | None = None    # what is being loaded
+        self.over: int | None = None            # the cycle in which that ends, until there is another job
         self.jobs: list[_Job] = []              # whose results may still hold it up
         self.served = 0             # the context that it looks at
         self.task: int | None = None        # cycle from which it has the record of a task
@@ -174,7 +175,9 @@ class _Engine:
         while True:
             chosen = self._choose()
             if self.moving:
-                end = self._loaded(self.moving)
+                if self.over is None:
+                    self.over = self._loaded(self.moving)
+                end = self.over
                 if chosen is None or chosen[1] >= end:      # no sweep is left whose job could hold it up
                     self._arrive(self.moving, end)
                     continue
@@ -207,7 +210,7 @@ class _Engine:
             words = _words(self.cfg, self.contexts[number].model.input_bytes)
         else:
             words = 2 if what == "task" else _words(self.cfg, self.pending[0][0].state_bytes)
-        self.moving = _Transfer(begin, words, number, what)
+        self.moving, self.over = _Transfer(begin, words, number, what), None
 
     def _loaded(self, transfer: _Transfer) -> int:
         """Cycle from which the next transfer may begin: each word waits for a cycle in which the tail writes nothing."""
@@ -215,11 +218,13 @@ class _Engine:
             return transfer.begin + 1
         at = transfer.begin + _FIRST_WORD
         self.jobs = [job for job in self.jobs if job.finished > at]
-        for _ in range(transfer.words):
-            while any(job.writes(at) for job in self.jobs):
-                at += 1
-            at += 1
-        return at + 1
+        words = transfer.words
+        while self.jobs:
+            free = ~np.any([job.writes(at, words) for job in self.jobs], axis=0)
+            if (left := words - int(free.sum())) == 0:
+                break
+            at, words = at + words, left
+        return at + words + 1
 
     def _arrive(self, transfer: _Transfer, end: int) -> None:
         """A transfer is over; the one of a state hands its task to a free context."""
@@ -323,10 +328,11 @@ class _Engine:
         settled = context.jobs[-1].finished - latency.slot + latency.settled if job.settled and context.jobs else 0
         begin = max(moved + latency.sums, self.tail, settled)
         self.tail = begin + job.slots
-        writing = frozenset(number for number, (operation, _) in enumerate(job.operations) if operation.destination)
+        writing = np.array([bool(operation.destination) for operation, _ in job.operations])
         context.jobs.append(_Job(begin, len(job.operations), job.groups, self.cfg.tail_lanes * job.each, latency.slot, writing))
         del context.jobs[:-3]
         self.jobs.append(context.jobs[-1])
+        self.over = None
         return begin, self.tail
 
     def _advance(self, context: _Context, moved: int) -> None:
