@@ -8,7 +8,7 @@ from heddle import load_config
 from heddle.front_end.scoreboard import Scoreboard
 from heddle.front_end.unit import FrontEnd
 from heddle_sim.toolchain.cocotb_runner import run_bench
-from heddle_verif.variants.bench_cases import bench_cases
+from heddle_verif.variants.bench_cases import bench_cases, half_of
 
 CONFIGS = {"tiny": load_config("tiny"), "small": load_config("small").replace(instruction_words=512)}
 
@@ -22,7 +22,7 @@ PART_OF_SCOREBOARD = "every_group|full_groups|finish=0.6/same=0.0$|finish=0.2/sa
 def test_unit(name, test_filter, simulator, seed):
     cfg = CONFIGS[name]
     run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front_end", cfg=cfg, simulator=simulator, seed=seed, test_filter=test_filter,
-              timeout_s=400)
+              parameters=half_of(test_filter), timeout_s=400)
 
 
 def test_the_page_lists_the_cycles():
@@ -87,4 +87,5 @@ def test_multicast(slices, test_filter, seed):
 @bench_cases(PART_OF_SCOREBOARD, *CONFIGS)
 def test_scoreboard(name, test_filter, simulator, seed):
     cfg = CONFIGS[name]
-    run_bench(Scoreboard(cfg), bench="heddle_verif.bench.scoreboard", cfg=cfg, simulator=simulator, seed=seed, test_filter=test_filter)
+    run_bench(Scoreboard(cfg), bench="heddle_verif.bench.scoreboard", cfg=cfg, simulator=simulator, seed=seed, test_filter=test_filter,
+              parameters=half_of(test_filter))

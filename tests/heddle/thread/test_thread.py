@@ -13,7 +13,7 @@ from heddle.thread.shared_lsu import SharedLsu
 from heddle.thread.unit import ThreadUnit
 from heddle_sim.golden.thread import ThreadState, alu, compare, execute
 from heddle_sim.toolchain.cocotb_runner import run_bench
-from heddle_verif.variants.bench_cases import bench_cases
+from heddle_verif.variants.bench_cases import bench_cases, half_of
 
 MIDDLE = Config(name="middle", threads=16, dot=8, thread_slots=16, axi_data_bits=128, shared_memory_kib=8, factor_words=64,
                 instruction_words=64, axi_reads=8, axi_writes=4)
@@ -45,14 +45,14 @@ def test_alu(simulator, seed):
 def test_shared_lsu(name, test_filter, simulator, seed):
     cfg = CONFIGS[name]
     result = run_bench(SharedLsu(cfg), bench="heddle_verif.bench.shared_lsu", cfg=cfg, simulator=simulator, seed=seed,
-                       test_filter=test_filter)
+                       test_filter=test_filter, parameters=half_of(test_filter))
     assert result["tests"] == (11 if test_filter else 19)
 
 
 @bench_cases(PART, *CONFIGS, rare=("middle", "wide"))
 def test_unit(name, test_filter, simulator, seed):
     result = run_bench(ThreadUnit(CONFIGS[name]), bench="heddle_verif.bench.thread", cfg=CONFIGS[name], simulator=simulator, seed=seed,
-                       test_filter=test_filter)
+                       test_filter=test_filter, parameters=half_of(test_filter))
     assert result["tests"] == (20 if test_filter else 29)
 
 

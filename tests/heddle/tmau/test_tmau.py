@@ -10,7 +10,7 @@ from heddle.tmau.unit import Tmau
 from heddle_sim.golden.block_copy import CopyOperation, burst_ranges, check_copy, copy_block
 from heddle_sim.toolchain.cocotb_runner import run_bench
 from heddle_verif.bench.tmau_system import CopySystem
-from heddle_verif.variants.bench_cases import bench_cases
+from heddle_verif.variants.bench_cases import bench_cases, half_of
 
 CONFIGS = {
     "tiny": load_config("tiny").replace(axi_address_bits=17),
@@ -21,14 +21,15 @@ CONFIGS = {
 }
 
 
-PART = "random_copies/profile=all|alignments|stopping|rejected|limits|memory_errors/profile=all|throughput/directions=both"
+PART = "random_copies/profile=all|stopping|rejected|limits|memory_errors/profile=all|throughput/directions=both"
 
 
 @bench_cases(PART, *CONFIGS, rare=("small", "base", "large"))
 def test_unit(name, test_filter, simulator, seed):
     cfg = CONFIGS[name]
     filters = "random_copies|stopping|rejected|memory_errors|limits" if name == "few_slots" else test_filter
-    run_bench(Tmau(cfg), bench="heddle_verif.bench.tmau", cfg=cfg, simulator=simulator, seed=seed, test_filter=filters)
+    run_bench(Tmau(cfg), bench="heddle_verif.bench.tmau", cfg=cfg, simulator=simulator, seed=seed, test_filter=filters,
+              parameters=half_of(test_filter))
 
 
 FAR = CONFIGS["tiny"].replace(far_registers=True)

@@ -23,7 +23,7 @@ def make(config, settings=None, faults=()):
     return RtlSimulation(cfg, memory, settings, verilog=emit_verilog(CopyTop(cfg, faults), name="heddle"))
 
 
-@pytest.fixture(scope="module", params=["tiny", "large"])
+@pytest.fixture(scope="module", params=["tiny", pytest.param("large", marks=pytest.mark.nightly)])
 def simulation(request):
     simulation = make(request.param)
     yield simulation
@@ -142,7 +142,7 @@ def test_no_interrupt_is_noticed_and_a_reset_helps(simulation):
 @pytest.mark.parametrize(
     "faults, message",
     [
-        (("size",), "size must be the width of the bus"),
+        pytest.param(("size",), "size must be the width of the bus", marks=pytest.mark.nightly),
         (("drop",), "valid and payload must stay until ready"),
     ],
 )
@@ -192,7 +192,8 @@ def test_a_failed_build_says_what_the_tool_said(monkeypatch, tmp_path):
         device_library("module heddle(input clk; endmodule", load_config("tiny"))
 
 
-@pytest.mark.parametrize("form", ["vcd", pytest.param("fst", marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("form", ["vcd", "fst"])
 def test_waves(form, tmp_path):
     """Of a range of cycles only; a build without waves refuses them. The fst format needs headers that may not be installed."""
     cfg, path = load_config("tiny"), tmp_path / f"waves.{form}"

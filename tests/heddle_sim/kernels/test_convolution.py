@@ -230,7 +230,7 @@ def test_wrong_arguments(arguments, error, says, device):
     assert str(found.value) == says
 
 
-@pytest.mark.parametrize("latency, jitter", [(20, 0), (100, 150)])
+@pytest.mark.parametrize("latency, jitter", [(20, 0), pytest.param(100, 150, marks=pytest.mark.nightly)])
 def test_hardware_equals_numpy(latency, jitter):
     """Cycle by cycle: nothing is overwritten before it was read, whenever memory answers."""
     cfg = load_config("tiny")

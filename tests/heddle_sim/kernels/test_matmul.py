@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from heddle_sim import Device
 
-RUNS, GROUPS = 200, 10
+RUNS, GROUPS, BY_DAY = 200, 10, 5
 CORNERS = (1, 2, 3, 7, 8, 9, 13, 16, 17, 24, 31, 32, 33)      # around the tile of 8 x 8, and primes
 
 
@@ -24,9 +24,11 @@ def random_operands(rng):
     return operands
 
 
-@pytest.mark.parametrize("group", [pytest.param(0, marks=pytest.mark.smoke), *range(1, GROUPS)])
+@pytest.mark.parametrize("group", [
+    pytest.param(0, marks=pytest.mark.smoke), *range(1, BY_DAY),
+    *[pytest.param(group, marks=pytest.mark.nightly) for group in range(BY_DAY, GROUPS)]])
 def test_random_shapes_on_the_hardware(group, seed):
-    """The requirement: 200 random shapes, each with its own memory; a failure names the seed that repeats it."""
+    """The requirement: 200 random shapes, 100 of them by day, each with its own memory; a failure names the seed that repeats it."""
     base = np.random.SeedSequence().entropy if seed is None else seed
     rng = np.random.default_rng([base, group])
     for run in range(RUNS // GROUPS):

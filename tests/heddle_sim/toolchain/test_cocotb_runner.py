@@ -14,9 +14,9 @@ def behave(behaviour, **options):
     return run_bench(RegisterSlice(8), bench=BENCH, parameters={"behaviour": behaviour}, name="selftest", **options)
 
 
-@pytest.mark.smoke
-def test_summary(simulator):
-    summary = behave("pass", simulator=simulator, seed=5)
+@pytest.mark.parametrize("kind", [pytest.param("icarus", marks=pytest.mark.smoke), pytest.param("verilator", marks=pytest.mark.nightly)])
+def test_summary(kind):
+    summary = behave("pass", simulator=kind, seed=5)
     assert (summary["tests"], summary["names"], summary["seed"]) == (1, ["behaves"], 5)
 
 

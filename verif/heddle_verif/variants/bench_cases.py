@@ -2,7 +2,7 @@
 
 import pytest
 
-__all__ = ["bench_cases"]
+__all__ = ["bench_cases", "half_of"]
 
 
 def bench_cases(part, first, *others, rare=()):
@@ -21,3 +21,8 @@ def bench_cases(part, first, *others, rare=()):
         pytest.param(first, part, id=f"{first}-part", marks=pytest.mark.short),
         *(pytest.param(name, None, id=name, marks=[pytest.mark.variant, *[pytest.mark.soak] * (name in rare)])
           for name in (first, *others))])
+
+
+def half_of(test_filter):
+    """Parameters of a bench: half of the random rounds where ``test_filter`` is a part, in ``make test``; all of them where it is None."""
+    return {"fewer": 2} if test_filter else {}
