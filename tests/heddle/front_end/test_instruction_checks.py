@@ -46,8 +46,9 @@ def words(cfg, count):
 
 
 @pytest.mark.parametrize("cfg", [
-    load_config("small"), load_config("quad"), *(pytest.param(cfg, marks=pytest.mark.nightly) for cfg in (
-        load_config("tiny"), load_config("large"), load_config("tiny").replace(name="without_tensors", tensors=False, rnn=True)))],
+    load_config("quad"), *(pytest.param(cfg, marks=pytest.mark.nightly) for cfg in (
+        load_config("small"), load_config("tiny"), load_config("large"),
+        load_config("tiny").replace(name="without_tensors", tensors=False, rnn=True)))],
                          ids=lambda cfg: cfg.name)
 def test_hardware_and_software_agree(cfg):
     dut = InstructionChecks(cfg)

@@ -41,6 +41,7 @@ def few_words(name, test, seed):
     assert summary["tests"] == 1
 
 
+@pytest.mark.nightly
 def test_results_of_two_banks_on_one_bus(seed):
     """With sixteen lanes of the tail a result has 32 bytes: two banks, one after the other where there is one bus for writes."""
     few_words("bus", "results", seed)

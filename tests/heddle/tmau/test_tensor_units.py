@@ -75,7 +75,7 @@ def _tmau(cfg, bench, simulator, seed, **options):
 
 def test_tmau(seed):
     cfg = load_config("tiny").replace(tensors=True, axi_address_bits=17)
-    _tmau(cfg, "tensor_copies", "icarus", seed, parameters={"legal": 50, "illegal": 20})
+    _tmau(cfg, "tensor_copies", "icarus", seed, parameters={"legal": 35, "illegal": 15})
 
 
 @pytest.mark.parametrize("kind, batches", [("icarus", 1), pytest.param("verilator", 8, marks=pytest.mark.nightly),

@@ -15,10 +15,10 @@ TINY = load_config("tiny").replace(rnn=True, rnn_tap_registers=64, factor_words=
 EDGE = TINY.replace(dot=4, sparse=False, thread_slots=2, gather_offsets=False, rnn_contexts=1, rnn_differences=True)
 
 
-@pytest.mark.parametrize("kind", ["icarus", pytest.param("verilator", marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", ["icarus", "verilator"])
 @pytest.mark.parametrize("linear, held, most, gain", [
-    (True, 600, 160, 0.6), pytest.param(True, None, 345, None, marks=pytest.mark.nightly),
-    pytest.param(False, None, 345, None, marks=pytest.mark.nightly), pytest.param(False, 600, 175, 0.5, marks=pytest.mark.nightly)])
+    (True, 600, 160, 0.6), (True, None, 345, None), (False, None, 345, None), (False, 600, 175, 0.5)])
 def test_two_layers_on_eight_multipliers(linear, held, most, gain, kind):
     """Dense, and with most elements left out. One thread then waits for its last columns and for the tail: the rest of the gain."""
     given = dict(lanes=2, inputs=8, size=16, linear=linear, cat=4, steps=6, change=0.02, held=held, tasks=1, most=most)
