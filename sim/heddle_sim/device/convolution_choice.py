@@ -53,7 +53,8 @@ def _automatic(cfg: Config, layer: ConvolutionLayer) -> str:
     if len(suggested) == 1:
         return suggested[0]
     fastest = cached_plan("method", cfg, layer, lambda: fastest_method(expectations(cfg, layer)))
-    return fastest or [name for name in suggested if METHODS[name].general][-1]
+    general = [name for name in suggested if METHODS[name].general]
+    return fastest or general[0 if layer.staged else -1]
 
 
 def expectations(cfg: Config, layer: ConvolutionLayer) -> dict[str, Expectation]:
@@ -62,7 +63,7 @@ def expectations(cfg: Config, layer: ConvolutionLayer) -> dict[str, Expectation]
     for name, method in METHODS.items():
         try:
             _check(method, layer)
-            if not method.output_stage and layer.corrected:
+            if not method.takes(layer):
                 raise UsageError(f"method \"{name}\" must be asked for by name with bias or x_zero_point, which the host adds to its sums")
             found[name] = method.expected(cfg, layer)
         except UsageError as error:
@@ -73,15 +74,16 @@ def expectations(cfg: Config, layer: ConvolutionLayer) -> dict[str, Expectation]
 
 
 def fastest_method(found: Mapping[str, Expectation]) -> str | None:
-    """Name of the method with the fewest expected cycles, the first of equals; None where no method can do it."""
+    """Name of the method with the fewest expected cycles, the first of equals; None where no method can do it. A last resort comes last."""
     possible = [name for name, expectation in found.items() if expectation.problem is not None]
-    return min(possible, key=lambda name: found[name].cycles, default=None)
+    return min(possible, key=lambda name: (found[name].last_resort, found[name].cycles), default=None)
 
 
 def _check(method: ConvolutionMethod, layer: ConvolutionLayer) -> None:
     """Raises ``UsageError`` where a method never takes such a layer."""
-    if layer.staged and not method.output_stage:
-        able = names_of(name for name, each in METHODS.items() if each.output_stage)
-        raise UsageError(f"method must be {able} with requantise, or where w minus w_zero_point has nine bits, not \"{method.name}\"")
+    if layer.staged and not method.takes(layer):
+        able = names_of(name for name, each in METHODS.items() if each.takes(layer))
+        what = "with requantise" if layer.addends == 1 else "where w minus w_zero_point has nine bits"
+        raise UsageError(f"method must be {able} {what}, not \"{method.name}\"")
     if refusal := method.why_not(layer):
         raise UsageError(refusal)

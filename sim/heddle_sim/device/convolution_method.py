@@ -62,28 +62,38 @@ class Convolution:
     bias: np.ndarray | None = None
     keep: bool = False
 
+    @property
+    def correction(self) -> np.ndarray:
+        """What sums of x minus its zero point with the bias have beside those of x, int64 (outputs,)."""
+        excess = self.layer.zero_point * self.w.astype(np.int64).reshape(len(self.w), -1).sum(axis=1)
+        return (0 if self.bias is None else self.bias.astype(np.int64)) - excess
+
 
 class Expectation(NamedTuple):
     """What a method is expected to take of a convolution: ``cycles`` over all ``runs``, by its cycle model, and the problem of its first
-    run. ``why_not``: why it cannot do it; then there are no cycles and no problem."""
+    run. ``why_not``: why it cannot do it; then there are no cycles and no problem. ``last_resort``: another method is better where one can
+    do it, as y then stays on the device."""
 
     cycles: int = 0
     runs: int = 0
     problem: Problem | None = None
     why_not: str = ""
+    last_resort: bool = False
 
 
 class ConvolutionMethod(ABC):
     """A method of ``Device.conv``; it stands in ``METHODS``.
 
     ``name``: what ``method`` calls it. ``kernel``: family of the kernels that it executes. ``output_stage``: takes layers that are
-    ``corrected``. ``wide``: takes elements of 16 bits. ``tabled``: computes by a ``Representation``. ``general``: takes layers of all
-    shapes and layouts; where no method can do a layer, one of these says why.
+    ``corrected``. ``requantises``: takes those with ``requantise`` and weights of 8 bits. ``wide``: takes elements of 16 bits. ``tabled``:
+    computes by a ``Representation``. ``general``: takes layers of all shapes and layouts; where no method can do a layer, one of these
+    says why.
     """
 
     name: ClassVar[str]
     kernel: ClassVar[type[Kernel]]
     output_stage: ClassVar[bool] = True
+    requantises: ClassVar[bool] = False
     wide: ClassVar[bool] = False
     tabled: ClassVar[bool] = False
     general: ClassVar[bool] = False
@@ -92,9 +102,13 @@ class ConvolutionMethod(ABC):
         """Why no configuration does the layer by this method; "" where one may. Rules that need a configuration are the kernel's."""
         return ""
 
+    def takes(self, layer: ConvolutionLayer) -> bool:
+        """Whether the device itself makes of sums what ``layer`` asks for, without additions by the host."""
+        return self.output_stage or not layer.corrected or (self.requantises and layer.requantise is not None and layer.addends == 1)
+
     def suggests(self, layer: ConvolutionLayer) -> bool:
         """Whether "auto" plans the layer by this method, to compare it with others."""
-        return self.output_stage or not layer.corrected
+        return self.takes(layer)
 
     @abstractmethod
     def expected(self, cfg: Config, layer: ConvolutionLayer) -> Expectation:
@@ -122,18 +136,18 @@ class HostCorrectedMethod(ConvolutionMethod):
     def sums(self, device: Host, x: np.ndarray, w: np.ndarray, geometry: Geometry, layout: ImageLayout) -> tuple[np.ndarray, Stats]:
         """``(y, stats)``; x of ``layout``, y int32 of the same."""
 
+    def image(self, convolution: Convolution) -> tuple[np.ndarray, Geometry]:
+        """x as the kernel takes it, padded by the host where padding reads as a zero point, and its geometry."""
+        layer = convolution.layer
+        geometry, zero_point = layer.geometry, layer.zero_point
+        inner = geometry.padded(range(geometry.spatial)) if zero_point else self.padded(geometry)
+        return layer.layout.padded(np.asarray(convolution.x), geometry, inner, zero_point), inner
+
     def run(self, device: Host, convolution: Convolution) -> tuple[np.ndarray | DeviceArray, Stats]:
         """See ``ConvolutionMethod``."""
-        layer, w, bias = convolution.layer, convolution.w, convolution.bias
-        geometry, layout, zero_point = layer.geometry, layer.layout, layer.zero_point
-        inner = geometry.padded(range(geometry.spatial)) if zero_point else self.padded(geometry)
-        y, stats = self.sums(device, layout.padded(np.asarray(convolution.x), geometry, inner, zero_point), w, inner, layout)
-        if bias is not None or zero_point:
-            y = layout.from_channels_last(_shifted(layout.to_channels_last(y, geometry.outputs), w, zero_point, bias))
+        layout = convolution.layer.layout
+        x, geometry = self.image(convolution)
+        y, stats = self.sums(device, x, convolution.w, geometry, layout)
+        if convolution.layer.corrected:
+            y = layout.from_channels_last((layout.to_channels_last(y, geometry.outputs) + convolution.correction).astype(np.int32))
         return y, stats
-
-
-def _shifted(y: np.ndarray, w: np.ndarray, zero_point: int, bias: np.ndarray | None) -> np.ndarray:
-    """Sums of x (…, outputs), int32, as those of x minus ``zero_point``, with the bias, modulo 2**32."""
-    excess = zero_point * w.astype(np.int64).reshape(len(w), -1).sum(axis=1)
-    return (y + ((0 if bias is None else bias.astype(np.int64)) - excess)).astype(np.int32)

@@ -346,8 +346,8 @@ class Device(TensorAccess, RecurrentAccess, SparseAccess):
             their windows by such a list, for planes ("NCHW"), one group and an image and all filters that fit shared memory. "depthwise":
             on the sparse engine, for channels last, filled up to a multiple of 16, with a filter each. "auto": what a cost model expects
             to be fastest.
-            With ``requantise`` "compiled" and "depthwise" are left, with ``bias`` or ``x_zero_point`` "depthwise" only with ``requantise``;
-            "gather" and "im2col" then pad and correct on the host, and "auto" does not take them.
+            With ``requantise`` "gather" is refused. With ``bias`` or ``x_zero_point`` "depthwise" is left with ``requantise`` only; without
+            it the host adds to the sums of "gather" and "im2col", which "auto" does not take then.
             16-bit elements have "im2col" and no output stage.
         x_zero_point : int
             What a zero of ``x`` is stored as.

@@ -1,6 +1,6 @@
 """Requantisation of 32-bit sums to 8-bit values: parameters and golden model."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from heddle.errors import UsageError, UsageTypeError
@@ -112,6 +112,14 @@ class Requantise:
         minimum = limits.min if self.minimum is None else int(self.minimum)
         maximum = limits.max if self.maximum is None else int(self.maximum)
         return max(minimum, int(self.zero_point)) if self.relu else minimum, maximum
+
+    def of_group(self, group: int, groups: int) -> "Requantise":
+        """Of the columns of one of ``groups`` groups of as many columns each."""
+        if not self.per_column:
+            return self
+        multiplier, shift = (np.split(np.broadcast_to(values, np.shape(self.multiplier)), groups)[group]
+                             for values in (self.multiplier, self.shift))
+        return replace(self, multiplier=multiplier, shift=shift if np.ndim(self.shift) else self.shift)
 
     def apply(self, sums: ArrayLike) -> np.ndarray:
         """Golden model: the result for an int32 array whose last axis is the column axis."""

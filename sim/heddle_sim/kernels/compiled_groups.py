@@ -103,15 +103,7 @@ def runs_of(problem: CompiledConvolutionProblem) -> list[CompiledConvolutionProb
     groups, spec = problem.geometry.group, problem.requantise
     if problem.group is None:
         return [problem]
-    runs = []
-    for group in range(groups):
-        own = spec
-        if spec is not None and spec.per_column:
-            multiplier, shift = (np.split(np.broadcast_to(values, np.shape(spec.multiplier)), groups)[group]
-                                 for values in (spec.multiplier, spec.shift))
-            own = replace(spec, multiplier=multiplier, shift=shift if np.ndim(spec.shift) else spec.shift)
-        runs.append(replace(problem, group=group, requantise=own))
-    return runs
+    return [replace(problem, group=group, requantise=spec and spec.of_group(group, groups)) for group in range(groups)]
 
 
 def expected_cycles(cfg: Config, problem: CompiledConvolutionProblem) -> int:

@@ -9,6 +9,10 @@ pixels, channels and outputs need no code. What lies outside a tensor is filled 
 With fewer pixels than threads and outputs, thread t has a filter instead, and ``mm`` takes the pixels, which are fewer steps. The result
 is then the transpose: rows are outputs, columns pixels.
 
+With ``requantise`` lanes have filters as well, each with its bias and multiplier in the output stage. Four pixels of each lane become the
+bytes of a word, which are stored as rows of pixels. So the result is not transposed. Which filter a lane has, and where it stores, is in a
+table, with the biases and multipliers behind it.
+
 Four slots of shared memory hold the operands of a step each. While ``mm`` works on step i, the threads load the rows of step i + 1 into
 the other half of the factor registers. The copies of the next two steps are under way. That load waits for ``mm`` of step i - 1,
 whose slot is then free for the copies of step i + 3. A finished tile goes to one of two staging areas. From there it goes to
@@ -20,15 +24,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Self
 
+import numpy as np
 from heddle.config import Config
 from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS
 from heddle.errors import UsageError
 
+from ..compiled.layout import ImageLayout
 from ..isa.features import lacking
 from .measured_kernel import REGISTER_BYTES, Footprint, MeasuredKernel
 from .parts.fitting import Region, Unfit, check_factors, check_regions
 from .parts.launch import Launch
 from .parts.merges import write_scaled
+from .parts.output_tile import OutputTile
 from .parts.register_groups import half_words
 from .parts.shares import Share, begin_share, share_out
 from .parts.text import KernelText
@@ -38,7 +45,7 @@ from .problem import ConvolutionProblem, Operands
 __all__ = ["ConvolutionKernel"]
 
 _SLOTS = 4
-_COPIED, _STAGED = (0, 1, 2, 3), (4, 5)     # barriers of the slots, of the staging areas
+_COPIED, _STAGED, _TABLE = (0, 1, 2, 3), (4, 5), 6      # barriers of the slots, of the staging areas, of the table
 _MAX_BOX = 256                              # elements of a box along an axis
 _SWIZZLES = {16: "none", 32: "32B", 64: "64B", 128: "128B"}
 _ROW_BYTES = 128                            # of a box with a swizzle, at most
@@ -47,6 +54,7 @@ _ROW_BYTES = 128                            # of a box with a swizzle, at most
 _STEP = 75                  # instructions of a step
 _STORE, _QUAD = 60, 27      # of a tile's stores, as far as its steps do not hide them, and of each four of its columns
 _TILE = 10                  # between two tiles
+_WORD, _BYTES_TILE, _BUS = 36, 60, 1.35     # with requantise: of each four pixels, between two tiles, of each beat
 _BEGIN = 500                # until the first step has its operands, and after the last one
 
 
@@ -58,8 +66,9 @@ class ConvolutionKernel(MeasuredKernel):
     waits to be stored; up4 nothing is left but that; up5 first step of a tile; up6 last piece of the channels. Thread predicates: p1
     columns of the tile, p2 none. Segments: ur0 slots, ur1 staging areas, with their swizzles.
 
-    ``lanes_are_filters``: thread t has a filter, not a pixel. ``result``: rows and columns of the result in memory, pixels and outputs or
-    the other way round. ``stage_count``: staging areas, 2 or 1. ``most_blocks``: 16-byte blocks of channels in a row of a slot, at most.
+    ``output``: tile of bytes, None without ``requantise``. ``lanes_are_filters``: thread t has a filter, not a pixel. ``result``: rows and
+    columns of the result in memory, pixels and outputs; outputs and pixels where ``transposed``. ``stage_count``: staging areas, 2 or 1.
+    ``most_blocks``: 16-byte blocks of channels in a row of a slot, at most.
     Raises ``ValueError`` where the configuration lacks a feature, ``Unfit`` where the slots do not fit shared memory.
     """
 
@@ -73,15 +82,21 @@ class ConvolutionKernel(MeasuredKernel):
         if problem.elements.nbytes == 2 and not cfg.mm16:
             raise UsageError(f"configuration {cfg.name} must have mm16 for a convolution of 16 bits ({lacking(cfg, 'mm16')})")
         self.shape, threads = shape, cfg.threads
-        self.lanes_are_filters = shape.pixels < min(threads, shape.outputs)
-        self.result = (shape.outputs, shape.pixels) if self.lanes_are_filters else (shape.pixels, shape.outputs)
+        self.output = None if problem.requantise is None else OutputTile(
+            cfg, shape, ImageLayout.of("NHWC", shape.spatial), shape.outputs, True, problem.requantise)
+        self.transposed = self.output is None and shape.pixels < min(threads, shape.outputs)
+        self.lanes_are_filters = self.transposed or self.output is not None
+        self.result = (shape.outputs, shape.pixels) if self.transposed else (shape.pixels, shape.outputs)
         elements = problem.elements.exchanged if self.lanes_are_filters else problem.elements
         self.mm = f"mm{8 * elements.nbytes}{elements.signs}"
-        self.result_row = min(4 * threads, _ROW_BYTES)      # bytes of a row of a staged part of a tile
-        self.parts = 4 * threads // self.result_row
+        # Bytes of a row of a staged part of a tile.
+        self.result_row = min(4 * threads, _ROW_BYTES) if self.output is None else self.output.stage_pitch
+        self.parts = 1 if self.output else 4 * threads // self.result_row
         self.stage_bytes = round_up(threads * self.result_row, 1024) * self.parts
+        # Two words of each lane, then bias and multiplier of each lane for each tile of filters.
+        self.table_bytes = 8 * (threads + round_up(shape.outputs, threads)) if self.output else 0
         in_factors = half_words(cfg) * cfg.dot
-        in_shared = (cfg.shared_bytes - stage_count * self.stage_bytes - 2048) // (2 * _SLOTS * threads)
+        in_shared = (cfg.shared_bytes - stage_count * self.stage_bytes - self.table_bytes - 2048) // (2 * _SLOTS * threads)
         limit = min(_MAX_BOX, in_factors, in_shared) // BANK_BYTES
         if limit < 1:
             raise Unfit("shared_memory_kib")
@@ -92,20 +107,28 @@ class ConvolutionKernel(MeasuredKernel):
         stage = round_up(_SLOTS * 2 * self.half_bytes, 1024)        # where the swizzle begins anew
         self.stage_count = stage_count
         self.stages = tuple(stage + index % stage_count * self.stage_bytes for index in range(2))
+        self.table = stage + stage_count * self.stage_bytes
         check_factors(cfg, self.used_bytes // cfg.dot)
         check_regions(cfg, [*(Region(f"{name} of slot {slot}", place(slot), self.half_bytes) for slot in range(_SLOTS)
                               for name, place in (("rows", self.a_place), ("columns", self.b_place))),
-                            *(Region(f"stage {index}", self.stages[index], self.stage_bytes) for index in range(stage_count))])
-        self.swizzle, self.result_swizzle = (_SWIZZLES.get(row, "none") for row in (self.row_bytes, self.result_row))
-        self.tile_pixels = shape.pixels if self.lanes_are_filters else threads
-        self.maps = shape.maps(self.tile_pixels, self.row_bytes, threads, self.result, (threads, self.result_row // 4),
+                            *(Region(f"stage {index}", self.stages[index], self.stage_bytes) for index in range(stage_count)),
+                            *[Region("table", self.table, self.table_bytes)] * (self.output is not None)])
+        self.swizzle = _SWIZZLES.get(self.row_bytes, "none")
+        self.result_swizzle = _SWIZZLES.get(self.result_row, "none") if self.output is None else "none"
+        self.tile_pixels = min(threads, shape.pixels) if self.lanes_are_filters else threads
+        self.dtype = np.dtype(np.int32) if self.output is None else self.output.dtype
+        self.result_columns = self.result_row // self.dtype.itemsize        # of a staged part
+        self.maps = shape.maps(self.tile_pixels, self.row_bytes, threads, (self.result, self.dtype), (threads, self.result_columns),
                                (self.swizzle, self.result_swizzle))
         self.shares = share_out(cfg.cores, shape.pixels, shape.outputs, threads)
         self.column_blocks = max(-(-share.columns // threads) for share in self.shares)
-        self.ragged = self.result[1] % threads != 0
+        self.ragged = shape.pixels < threads if self.lanes_are_filters else shape.outputs % threads != 0
         self.steps = self.pieces * shape.positions
         self.tid, self.offset_a, self.result_place, self.scratch = (2 * threads + index for index in range(4))
         self.offset_b = cfg.registers - 1
+        # With ``output``: a register that is 0, places of the lanes in the table, a pair of bias and multiplier, words of four bytes.
+        self.zero, self.word_place = 2 * threads + 4, 2 * threads + 5
+        self.pair, self.packed = 2 * threads + 6, 2 * threads + 8
         self.text = KernelText(self._names())
 
     def _names(self) -> list[str]:
@@ -113,17 +136,18 @@ class ConvolutionKernel(MeasuredKernel):
         return ["x", "w", "y", *(f"x{d}" for d in range(spatial + 2)), *(f"o{d}" for d in range(spatial)),
                 *(f"w{d}" for d in range(spatial + 2)), *(f"a_{slot}" for slot in range(_SLOTS)), *(f"b_{slot}" for slot in range(_SLOTS)),
                 "y0", "y1", "prev0", "prev1", "left", "tiles", "steps", "tile", "first_column", "end_column", "columns", "from", "core",
-                "block", "back"]
+                "block", "back", *["table"] * (self.output is not None)]
 
     @classmethod
     def estimate(cls, cfg: Config, problem: ConvolutionProblem) -> int:
         """Cycles of the busiest core, roughly: for each tile the longest of ``mm``, copies on the bus and instructions."""
         kernel, threads = next(cls.cuts(cfg, problem)), cfg.threads
         tiles = max(-(-share.rows // threads) * -(-share.columns // threads) for share in kernel.shares)
-        store = _STORE + _QUAD * -(-min(threads, kernel.result[1]) // 4)
+        quad, between = (_QUAD, _TILE) if kernel.output is None else (_WORD, _BYTES_TILE)
+        store = _STORE + quad * kernel.stored_quads
         mm = problem.elements.nbytes * kernel.tile_pixels * -(-kernel.used_bytes // cfg.dot)
-        bus = (kernel.tile_pixels + threads) * kernel.row_bytes // cfg.axi_bytes
-        return _BEGIN + tiles * (max(kernel.steps * max(mm, bus), kernel.steps * _STEP + store) + _TILE)
+        bus = int((kernel.tile_pixels + threads) * kernel.row_bytes // cfg.axi_bytes * (1 if kernel.output is None else _BUS))
+        return _BEGIN + tiles * (max(kernel.steps * max(mm, bus), kernel.steps * _STEP + store) + between)
 
     @classmethod
     def cuts(cls, cfg: Config, problem: ConvolutionProblem) -> Iterator[Self]:
@@ -143,12 +167,18 @@ class ConvolutionKernel(MeasuredKernel):
     def footprint(self) -> Footprint:
         """See ``MeasuredKernel``."""
         factors = self.cfg.threads * (2 * self.used_bytes + REGISTER_BYTES)
-        return Footprint(max(self.stages) + self.stage_bytes, factors, 0)
+        return Footprint(self.table + self.table_bytes, factors, 0)
 
     @property
     def lane_bound(self) -> float:
         """See ``MeasuredKernel``."""
-        return full_part(self.result[0], self.cfg.threads) * full_part(self.shape.channels, self.cfg.dot)
+        lanes = self.shape.outputs if self.lanes_are_filters else self.shape.pixels
+        return full_part(lanes, self.cfg.threads) * full_part(self.shape.channels, self.cfg.dot)
+
+    @property
+    def stored_quads(self) -> int:
+        """Product registers of a tile that are stored, in fours."""
+        return -(-min(self.cfg.threads, self.shape.pixels if self.lanes_are_filters else self.shape.outputs) // 4)
 
     def a_place(self, slot: int) -> int:
         """Shared address of what the lanes load from a slot; what ``mm`` multiplies it with lies behind it."""
@@ -244,17 +274,24 @@ class ConvolutionKernel(MeasuredKernel):
     def store(self, tile: bool) -> None:
         """A finished tile: registers to its staging area, from there to the result."""
         text, blocks, part_bytes = self.text, self.result_row // BANK_BYTES, self.cfg.threads * self.result_row
-        staged = _STAGED[tile % self.stage_count]
+        staged, parts = _STAGED[tile % self.stage_count], 1
         text(f"    barrier.wait b{staged}")
-        used = min(self.cfg.threads, round_up(self.result[1], 4)) // 4
-        for quad in range(used):
-            part, block = divmod(quad, blocks)
-            text(f"    st.v4 ur1:r{self.result_place}:{self.stages[tile] + part * part_bytes + BANK_BYTES * block}, "
-                 f"r{tile * self.cfg.threads + 4 * quad}")
+        if self.output is None:
+            for quad in range(self.stored_quads):
+                part, block = divmod(quad, blocks)
+                text(f"    st.v4 ur1:r{self.result_place}:{self.stages[tile] + part * part_bytes + BANK_BYTES * block}, "
+                     f"r{tile * self.cfg.threads + 4 * quad}")
+            parts = -(-self.stored_quads // blocks)
+        else:
+            text("    ushl {from}, {prev0}, 3", f"    add r{self.scratch}, r{self.word_place}, {{from}}",
+                 f"    ld.v2 r{self.pair}, ur1:r{self.scratch}:{self.table + 8 * self.cfg.threads}",
+                 *self.output.set_channels(self.pair, self.zero),
+                 *self.output.stores(4 * self.stored_quads, tile * self.cfg.threads, f"ur1:r{self.result_place}", self.stages[tile],
+                                     self.pair, self.packed))
         text("    wait.thread", f"    umov {{from}}, {self.stages[tile]}")
-        for part in range(-(-used // blocks)):
+        for part in range(parts):
             if part:
-                text(f"    uadd {{from}}, {{from}}, {part_bytes}", f"    uadd {{prev0}}, {{prev0}}, {self.result_row // 4}")
+                text(f"    uadd {{from}}, {{from}}, {part_bytes}", f"    uadd {{prev0}}, {{prev0}}, {self.result_columns}")
             text(f"    barrier.expect b{staged}, {self.maps[2].bytes}",
                  f"    copy_tensor.tile.2d.global.shared {{from}}, {{y}}, {{prev0}}, b{staged}")
 
@@ -275,32 +312,48 @@ class ConvolutionKernel(MeasuredKernel):
         return values | {f"x{shape.spatial + 1}": pixel}
 
     def launches(self, operands: Operands = None) -> list[Launch]:
-        """One ``Launch``; ``operands``: addresses of the descriptors of x, w and y."""
+        """One ``Launch``; ``operands``: addresses of the descriptors of x, w and y, and of the ``parameters``."""
         values = self.arguments(self.shares[0]) | {"x": operands.a, "w": operands.b, "y": operands.c}
+        if self.output is not None:
+            values["table"] = operands.table
         names = self._names()
         return [Launch(self.programs[0], {names.index(name): value for name, value in values.items()},
                        self.problem.macs, self.problem.elements.nbytes)]
+
+    def parameters(self, bias: np.ndarray) -> bytes:
+        """Of a kernel with ``output``: the table. ``bias``: int64 (outputs,)."""
+        assert self.output is not None, "only results of 8 bits have parameters"
+        lanes = np.stack([self.output.places(), self.output.filter_of_lane * self.row_bytes], axis=1)
+        return lanes.astype("<u4").tobytes() + self.output.channels(bias).astype("<i4").tobytes()
 
     def prologue(self) -> None:
         text = self.text
         if self.cfg.cores > 1:
             begin_share(text, self.cfg.cores, [self.arguments(share) for share in self.shares], (), "finish")
         text(*(f"    invalidate_descriptor {{{name}}}" for name in "xwy"))        # the program before may have used these addresses
+        if self.output is not None:
+            text(f"    umov {{from}}, {self.table}", f"    barrier.expect b{_TABLE}, {self.table_bytes}",
+                 f"    copy_block.shared.global {{from}}, {{table}}, {self.table_bytes // BANK_BYTES}, b{_TABLE}")
         for slot in range(_SLOTS - 1):
             self.copy_operands(slot, _SLOTS + slot)
         text(f"    mov r{self.tid}, %tid")
         write_scaled(text, self.offset_a, self.tid, 1, self.row_bytes, self.scratch)
         text(f"    mov r{self.offset_b}, r{self.offset_a}")
-        text(f"    shl r{self.result_place}, r{self.tid}, {self.result_row.bit_length() - 1}")
+        if self.output is None:
+            text(f"    shl r{self.result_place}, r{self.tid}, {self.result_row.bit_length() - 1}")
         for number, swizzle in enumerate((self.swizzle, self.result_swizzle)):
             text(f"    segment.shared.b8.d1{'' if swizzle == 'none' else f'.{swizzle}'} ur{number}, 0")
+        if self.output is not None:
+            text(f"    mov r{self.zero}, 0", f"    shl r{self.word_place}, r{self.tid}, 3", f"    barrier.wait b{_TABLE}",
+                 f"    ld.v2 r{self.pair}, ur1:r{self.word_place}:{self.table}", f"    mov r{self.result_place}, r{self.pair}",
+                 f"    mov r{self.offset_a}, r{self.pair + 1}")
         self._choose_columns()
         text("    usetp.eq up5, {tile}, {tile}")
         self._choose_piece()
         self.load_rows(0)
 
     def _choose_columns(self) -> None:
-        if self.lanes_are_filters:
+        if self.lanes_are_filters and self.ragged:
             self.text(f"    setp.lt p1, r{self.tid}, {self.shape.pixels}")
         elif self.ragged:
             self.text("    usub {columns}, {end_column}, {y0}", f"    setp.lt p1, r{self.tid}, {{columns}}")
@@ -325,7 +378,7 @@ class ConvolutionKernel(MeasuredKernel):
 
     def next_tile(self) -> None:
         text, threads = self.text, self.cfg.threads
-        column, row = ("y1", "y0") if self.lanes_are_filters else ("y0", "y1")
+        column, row = ("y1", "y0") if self.transposed else ("y0", "y1")
         text("next_tile:", f"    umov {{steps}}, {self.steps}", f"    umov {{prev0}}, {{{column}}}", f"    umov {{prev1}}, {{{row}}}",
              "    usetp.eq up3, {tile}, {tile}", "    usetp.eq up5, {tile}, {tile}", "    uxor {tile}, {tile}, 1",
              "    usetp.ne up0, {tile}, 0", "    usub {tiles}, {tiles}, 1", "    usetp.le up4, {tiles}, 0", "    @up4 bra store")

@@ -10,6 +10,7 @@ import numpy as np
 from heddle.config import Config
 
 from ..arguments import check_choice, check_flag
+from ..golden.requantise import Requantise
 from .parts.convolution_shape import ConvolutionShape
 from .parts.merges import MERGES, Merge, check_factor
 
@@ -164,13 +165,16 @@ class MatmulProblem(Problem):
         return [replace(self, schedule=Schedule(*pair, order)) for pair in pairs for order in orders]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ConvolutionProblem(Problem):
-    """Convolution of the ``shape``, whose channels are bytes: y (int32) of x and w, integers of ``elements``, channels last; sums wrap
-    modulo 2**32."""
+    """Convolution of the ``shape``, whose channels are bytes: y of x and w, integers of ``elements``, channels last.
+
+    y is int32, modulo 2**32; with ``requantise`` it is what becomes of the sums and a bias of each filter.
+    """
 
     shape: ConvolutionShape
     elements: Elements = Elements()
+    requantise: Requantise | None = None
 
     @property
     def name(self) -> str:

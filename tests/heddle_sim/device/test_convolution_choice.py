@@ -37,21 +37,23 @@ def test_a_method_is_a_line(monkeypatch):
     with Device("base", "golden", memory_bytes=1 << 16) as device:
         y, stats = device.conv(X, W)
         assert stats.cycles == 1 and not y.any()
-        with pytest.raises(ValueError, match='method must be "compiled" or "depthwise" or "at once" with requantise'):
-            device.conv(X, W, method="im2col", requantise=HALF)
+        with pytest.raises(ValueError, match='method must be "compiled" or "depthwise" or "im2col" or "at once" with requantise'):
+            device.conv(X, W, method="gather", requantise=HALF)
         with pytest.raises(ValueError, match='method must be "im2col" or "at once" or "auto" with 16-bit elements'):
             device.conv(X.astype(np.int16), W, method="compiled")
         layer = ConvolutionLayer(Geometry(1, (4, 4), 2, 2, (3, 3), ((0, 0),) * 2, (1, 1), (1, 1)), ImageLayout("NCHW"))
         assert expectations(device.cfg, layer)["at once"].cycles == 1
 
 
-@pytest.mark.parametrize("method", ["im2col", "gather"])
-@pytest.mark.parametrize("options", [{"requantise": HALF}, {"w_zero_point": 10}], ids=["requantise", "w_zero_point"])
-def test_refused_before_anything_runs(method, options):
-    """By name, with the methods that have an output stage."""
+@pytest.mark.parametrize(("method", "options", "says"), [
+    ("gather", {"requantise": HALF}, '"compiled" or "depthwise" or "im2col" with requantise, not "gather"'),
+    *((method, {"w_zero_point": 10}, f'"compiled" or "depthwise" where w minus w_zero_point has nine bits, not "{method}"')
+      for method in ("gather", "im2col"))])
+def test_refused_before_anything_runs(method, options, says):
+    """By name, with the methods that take such a layer."""
     w = np.where(np.eye(2, dtype=bool)[:, :, None, None], -128 * W, 127 * W)     # from -128 to 127
     with Device("base", "golden", memory_bytes=1 << 16) as device:
-        with pytest.raises(ValueError, match='"compiled" or "depthwise" with requantise, or where w minus w_zero_point has nine bits, not'):
+        with pytest.raises(ValueError, match=says):
             device.conv(X, w, method=method, **options)
         assert device.runs == 0 and device.conv(X, w, **options).y.shape == (1, 2, 2, 2)
 

@@ -5,10 +5,12 @@ import pytest
 from heddle import load_config
 from heddle_sim import Device
 from heddle_sim.compiled import LAYOUTS, Geometry, ImageLayout
+from heddle_sim.device.observers import executed_kernels
 from heddle_sim.golden.convolution import convolution
 from heddle_sim.golden.requantise import Requantise
 from heddle_sim.kernels.compiled_convolution import CompiledConvolutionKernel, CompiledConvolutionProblem
 from heddle_sim.kernels.compiled_groups import merged_groups
+from heddle_sim.kernels.convolution import ConvolutionKernel
 from heddle_sim.kernels.parts.output_tile import OutputTile
 from heddle_sim.kernels.planner import plan
 from heddle_sim.onnx.conformance import cases
@@ -51,15 +53,15 @@ def random_requantise(rng, shape, large=False):
                       double_rounding=not large and bool(rng.integers(2)))
 
 
-def compare(device, rng, layout, shape, large=False):
+def compare(device, rng, layout, shape, large=False, method="compiled"):
     kind = rng.choice([np.int8, np.uint8])
     x, w = random_integers(rng, kind, (shape.images, *shape.size, shape.channels)), random_integers(
         rng, np.int8, (shape.outputs, shape.group_channels, *shape.filter))
     zero = int(random_integers(rng, kind)) if rng.integers(3) else 0
     bias = rng.integers(-(1 << 14), 1 << 14, shape.outputs, np.int32) if rng.integers(3) else None
-    spec = random_requantise(rng, shape, large) if large or rng.integers(4) else None
+    spec = random_requantise(rng, shape, large) if large or method == "im2col" or rng.integers(4) else None
     y, stats = device.conv(layout.from_channels_last(x), w, bias, strides=shape.stride, pads=shape.padding, dilations=shape.dilation,
-                           group=shape.group, layout=layout.name, method="compiled", x_zero_point=zero, requantise=spec)
+                           group=shape.group, layout=layout.name, method=method, x_zero_point=zero, requantise=spec)
     expected = sums(x.astype(np.int64) - zero, w, shape) + (np.int32(0) if bias is None else bias)
     expected = expected if spec is None else spec.apply(expected)
     assert y.dtype == expected.dtype and y.shape == layout.shape(shape.images, shape.outputs, shape.result)
@@ -91,12 +93,45 @@ def test_several_cores():
         compare(quad, rng, ImageLayout("NHWC"), Geometry(1, (12, 12), 160, 160, (3, 3), ((1, 1),) * 2, (1, 1), (1, 1), 160))
 
 
+@pytest.mark.parametrize("name", ["NHWC", "NWC", "NDHWC", "NCHWc16", "NCHW"])
+def test_im2col(name, golden):
+    """The TMAU makes the rows of pixels; lanes have filters: several tiles of both, groups, more pixels and fewer than lanes."""
+    rng, layout = np.random.default_rng([31, len(name)]), ImageLayout(name)
+    for large in (False, False, False, True):
+        compare(golden, rng, layout, random_geometry(rng, layout.spatial, ELEMENTS), large, method="im2col")
+    for outputs, size in ((70, 7), (32, 2)):
+        spatial = layout.spatial
+        shape = Geometry(2, (size,) * spatial, 40, outputs, (2,) * spatial, ((1, 0),) * spatial, (1,) * spatial, (1,) * spatial)
+        compare(golden, rng, layout, shape, method="im2col")
+
+
+def test_im2col_on_the_hardware(hardware):
+    rng = np.random.default_rng(32)
+    for outputs, size in ((70, (7, 9)), (5, (12, 3)), (40, (2, 2))):
+        shape = Geometry(2, size, 48, outputs, (3, 2), ((1, 0), (1, 1)), (1, 2), (1, 1))
+        compare(hardware, rng, ImageLayout("NHWC"), shape, method="im2col")
+
+
+def test_rows_that_shared_memory_does_not_hold():
+    """By compiled offsets they are refused; "auto" takes im2col. One or two staging areas, one or several cores."""
+    rng, shape = np.random.default_rng(33), Geometry(1, (4, 300), 32, 20, (3, 3), ((1, 1),) * 2, (1, 1), (1, 1))
+    for cfg in (load_config("base"), load_config("quad")):
+        with Device(cfg.replace(shared_memory_kib=32, factor_words=512, sparse=False), "golden", memory_bytes=MEMORY_BYTES) as device:
+            with pytest.raises(ValueError, match="shared_memory_kib must be at least 64 for a compiled convolution"):
+                compare(device, rng, ImageLayout("NHWC"), shape)
+            with executed_kernels() as kernels:
+                compare(device, rng, ImageLayout("NHWC"), shape, large=True, method="auto")
+            assert isinstance(kernels[0], ConvolutionKernel) and kernels[0].output is not None
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(5))
 def test_random_geometries_on_the_hardware(seed, hardware):
     rng = np.random.default_rng([13, seed])
     for layout, shape in random_layers(rng, 30, MORE_ELEMENTS, MORE_CHANNELS, MOST_BYTES):
         compare(hardware, rng, layout, shape, bool(rng.integers(4) == 0))
+        if layout.channels_last:
+            compare(hardware, rng, layout, shape, bool(rng.integers(4) == 0), method="im2col")
 
 
 def test_small_memories():
@@ -265,7 +300,7 @@ def test_qlinear_conv_of_onnx(hardware):
 X, W = np.zeros((1, 8, 5, 5), np.int8), np.zeros((4, 8, 3, 3), np.int8)
 HALF, TWICE = Requantise(1 << 30, 40), Requantise(1 << 30, 40, double_rounding=True)
 REFUSED = [
-    ({"requantise": Requantise(1 << 30, 40), "method": "im2col"}, 'method must be "compiled" or "depthwise" with requantise, or where w'),
+    ({"requantise": Requantise(1 << 30, 40), "method": "gather"}, '"compiled" or "depthwise" or "im2col" with requantise, not'),
     ({"bias": np.zeros(3, np.int32)}, r"bias must have shape \(4,\), not \(3,\)"),
     ({"bias": np.zeros(4)}, "bias must have integers of 32 bits, not float64"),
     ({"x_zero_point": 128}, "x_zero_point must be from -128 to 127 as int8, not 128"),
@@ -288,7 +323,7 @@ def test_refused(options, message, golden):
 def test_configurations_that_cannot():
     base = load_config("base")
     cases = [(base.replace(output_stage=False), HALF, "configuration base must have output_stage for requantise"),
-             (base.replace(threads=8, tensors=True), HALF, "threads must be at least 16 for requantise with method .compiled., not 8"),
+             (base.replace(threads=8, tensors=True), HALF, "threads must be at least 16 for requantise, not 8"),
              (load_config("small"), None, "configuration small must have compiled_offsets")]
     for cfg, spec, message in cases:
         with Device(cfg, "golden", memory_bytes=1 << 20) as device, pytest.raises(ValueError, match=message):

@@ -67,10 +67,10 @@ def gathered(device, rng):
     _convolve(device, rng, ImageLayout("NCHW"), shape, "gather")
 
 
-def im2col(device, rng, name="NHWC"):
+def im2col(device, rng, name="NHWC", requantise=None):
     """Rows that the TMAU makes, of images of a layout."""
     layout = ImageLayout.of(name, int(rng.integers(1, 4)))
-    _convolve(device, rng, layout, random_geometry(rng, layout.spatial, _ELEMENTS), "im2col")
+    _convolve(device, rng, layout, random_geometry(rng, layout.spatial, _ELEMENTS), "im2col", requantise)
 
 
 def depthwise(device, rng, requantise=None):
@@ -161,5 +161,6 @@ def layer_cases():
 
 
 def image_cases():
-    """Cases of im2col, in the layouts that are dense and in those that the host rearranges."""
-    return [im2col, *(partial(im2col, name=name) for name in ("NCHWc16", "NCHWc32", "NCHW"))]
+    """Cases of im2col, in the layouts that are dense and in those that the host rearranges, and with an output stage."""
+    return [im2col, *(partial(im2col, name=name) for name in ("NCHWc16", "NCHWc32", "NCHW")),
+            *(partial(im2col, name=name, requantise=form) for name, form in (("NHWC", "once"), ("NHWC", "twice"), ("NCHW", "once")))]

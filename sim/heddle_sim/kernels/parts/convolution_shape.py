@@ -38,18 +38,18 @@ class ConvolutionShape(Geometry):
     def lower_corner(self) -> tuple[int, ...]:
         return tuple(-begin for begin, _ in self.padding)
 
-    def maps(self, pixels: int, row_bytes: int, columns: int, result: tuple[int, int], result_box: tuple[int, int],
+    def maps(self, pixels: int, row_bytes: int, columns: int, result: tuple[tuple[int, int], np.dtype], result_box: tuple[int, int],
              swizzles: tuple[str, str]) -> tuple[TensorMap, TensorMap, TensorMap]:
         """Descriptors of x, w and y, without addresses: columns of ``pixels`` pixels and boxes of ``columns`` filters with ``row_bytes``
-        channels each, and boxes of the ``result``; ``swizzles`` of operands and result. Rows in memory begin at multiples of 16
-        bytes."""
+        channels each, and boxes of the ``result``, a shape and a type; ``swizzles`` of operands and result. Rows in memory begin at
+        multiples of 16 bytes."""
         upper = tuple(end - reach for (_, end), reach in zip(self.padding, self.reach))
         x = TensorMap.build((self.images, *self.size, self.channels), np.uint8, mode="im2col", element_strides=(1, *self.stride, 1),
                             lower_corner=self.lower_corner, upper_corner=upper, pixels_per_column=pixels, channels_per_pixel=row_bytes,
                             swizzle=swizzles[0])
         w = TensorMap.build((self.outputs, *self.filter, self.channels), np.uint8, box=(columns, *(1,) * self.spatial, row_bytes),
                             swizzle=swizzles[0])
-        return x, w, TensorMap.build(result, np.int32, box=result_box, swizzle=swizzles[1])
+        return x, w, TensorMap.build(*result, box=result_box, swizzle=swizzles[1])
 
     def operand_shapes(self) -> tuple[tuple[int, int], tuple[int, int]]:
         """x and w as matrices whose rows begin at multiples of 16 bytes: pixels or filter positions by channels."""

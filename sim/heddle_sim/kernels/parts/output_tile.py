@@ -65,9 +65,9 @@ class OutputTile:
         self.dtype = np.dtype(np.int32 if requantise is None else requantise.dtype)
         if requantise is not None:
             if not cfg.output_stage:
-                raise UsageError(f"configuration {cfg.name} must have output_stage for requantise with method \"compiled\"")
+                raise UsageError(f"configuration {cfg.name} must have output_stage for requantise")
             if cfg.threads < BANK_BYTES:
-                raise UsageError(f"threads must be at least {BANK_BYTES} for requantise with method \"compiled\", not {cfg.threads}")
+                raise UsageError(f"threads must be at least {BANK_BYTES} for requantise, not {cfg.threads}")
         threads, item = cfg.threads, self.dtype.itemsize
         planes = Planes.of(layout, geometry.images, outputs, geometry.result, item)
         self.pixel_rows = layout.channels_last or planes.vector >= threads
