@@ -55,7 +55,7 @@ def test_plan(capsys):
     assert [row["method"] for row in rows] == ["compiled", "depthwise", "gather", "im2col"] and sum(row["auto"] for row in rows) == 1
     assert rows[0]["lanes_of_a_filter"] == 1 and all(row["cycles"] > 112_896 for row in rows if not row["why_not"])
     out = show(f"{LAYER} --group 64 --requantise", capsys)
-    assert "lanes of a filter: 4" in out and 'im2col: method must be "compiled" or "depthwise" with requantise' in out
+    assert "lanes of a filter: 4" in out and 'gather: method must be "compiled" or "depthwise" or "im2col" with' in out
     assert "depthwise: " in out and "strips: 2 of " in out and "the sums that leave decide" in out
 
 
