@@ -8,6 +8,7 @@ from heddle import load_config
 from heddle.isa.encoding import Reduction, Swizzle
 from heddle.isa.error_codes import ErrorCode
 from heddle.isa.tensor_descriptor import MAX_RANK, Fill, Interleave, TensorMode
+from heddle.isa.tensor_rules import REDUCTION_FORMATS
 from heddle_sim.cli.bench_copy import copy_row
 from heddle_sim.device import Device
 from heddle_sim.golden.tensor_checks import first_violation
@@ -39,6 +40,21 @@ def test_legal_requests(store, count, seed):
                         ("fill", len(Fill))):
         assert len({getattr(fields, name) for fields in described}) == least, name
     assert any(max(fields.steps) > 1 for fields in described) and any(min(request.coordinates) < 0 for _, request in cases) != store
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("mode", TensorMode)
+def test_every_reduction(mode, seed):
+    """Stores that add, compare, combine and count, in each format that they take."""
+    rng, cases = np.random.default_rng([seed, mode.value]), []
+    for reduction, formats in REDUCTION_FORMATS.items():
+        for kind in sorted(formats, key=lambda kind: kind.value):
+            case = None
+            while case is None or not legal(*case):
+                fields = random_fields(rng, CFG, mode, [kind], memory_bytes=TENSOR_BYTES)
+                case = fields, replace(random_request(rng, CFG, fields, store=True), descriptor=DESCRIPTOR, reduction=reduction)
+            cases.append(case)
+    assert compare_tensor_copies(cases, rng, CFG) == [None] * len(cases)
 
 
 @pytest.mark.parametrize("count", [60, pytest.param(100, marks=pytest.mark.nightly), pytest.param(300, marks=pytest.mark.soak)])
