@@ -91,7 +91,7 @@ def test_bias_zero_point_and_much_padding(zero_point):
     ({"gather_offsets": False}, LAYERS[0], {}, "configuration tiny must have gather_offsets for method \"gather\""),
     ({}, LAYERS[1], {"layout": "CNHW"}, "layout must be one of planes, as NCHW, not CNHW, for method \"gather\""),
     ({}, (1, 33, (5, 5), 2, (3, 3), 0, 1), {}, "compiled_offsets must be at least 297, not 64, for method \"gather\""),
-    ({}, LAYERS[1], {"requantise": Requantise(1 << 30, 40)}, "method must be \"compiled\" or \"depthwise\" with requantise"),
+    ({}, LAYERS[1], {"requantise": Requantise(1 << 30, 40)}, "\"im2col\" with requantise, not \"gather\""),
     ({"factor_words": 32}, (1, 60, (4, 4), 2, (1, 1), 0, 1), {}, "factor_words must be at least 34 for 60 elements of a filter"),
 ])
 def test_refusals(changes, layer, options, message):
