@@ -72,8 +72,8 @@ class SharedModule:
         return interface
 
 
-class _Type:
-    """Module that exists once: the ports of its component and its RTLIL text."""
+class _ElaboratedType:
+    """Type whose component is elaborated, for what the elaboration does; it has no text, and its instances have no ports."""
 
     def __init__(self, recipe, type_name):
         component_class, arguments, options = recipe
@@ -81,8 +81,21 @@ class _Type:
         self.recipe = recipe
         self.type_name = type_name
         self.signature = component.signature
-        self.text = _convert(component, type_name)
-        start = self.text.index(f"\nmodule \\{type_name}\n")
+        self._make(component)
+
+    def _make(self, component):
+        Fragment.get(component, None)
+
+    def instance(self, interface):
+        return Instance(self.type_name)
+
+
+class _Type(_ElaboratedType):
+    """Module that exists once: the ports of its component and its RTLIL text."""
+
+    def _make(self, component):
+        self.text = _convert(component, self.type_name)
+        start = self.text.index(f"\nmodule \\{self.type_name}\n")
         module = self.text[start:self.text.index("\nend\n", start)]
         self.ports = set(re.findall(r"^  wire .*\b(?:input|output) \d+ +(?:signed +)?\\(\S+) *$", module, re.MULTILINE))
 
@@ -99,21 +112,6 @@ class _Type:
             difference = ", ".join(sorted(connections.keys() ^ self.ports))
             raise UsageError(f"{self.type_name} must have the ports of its signature, clk and rst only, not {difference}")
         return Instance(self.type_name, **{prefix + port: value for port, (prefix, value) in connections.items()})
-
-
-class _ElaboratedType:
-    """Type whose component is elaborated, for what the elaboration does; it has no text, and its instances have no ports."""
-
-    def __init__(self, recipe, type_name):
-        component_class, arguments, options = recipe
-        component = component_class(*arguments, **options)
-        self.recipe = recipe
-        self.type_name = type_name
-        self.signature = component.signature
-        Fragment.get(component, None)
-
-    def instance(self, interface):
-        return Instance(self.type_name)
 
 
 class _Types(dict):
