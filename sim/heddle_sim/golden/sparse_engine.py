@@ -34,7 +34,6 @@ from .output_stage import output_bytes
 
 __all__ = ["EngineRegisters", "SparseFault", "read_job", "sparse_run"]
 
-KINDS, TARGETS = 4, 4       # that the fields ``kind`` and ``target`` can have
 _MEMBERS = {"kind": SparseKind, "target": PanelTarget}
 _FIELDS = {name: (field.offset, (1 << field.width) - 1, {member.value: member for member in _MEMBERS.get(name, ())})
            for name, field in sparse_job_layout}
@@ -109,7 +108,7 @@ def sparse_run(cfg: Config, registers: EngineRegisters, shared: np.ndarray, addr
     for word in range(address, address + JOB_BYTES, BANK_BYTES):
         _inside(shared, word, BANK_BYTES)
     job = read_job(shared[address:address + JOB_BYTES])
-    if shared[address] % KINDS >= len(SparseKind) or not _legal(cfg, job, int(shared[address + 1]) // (256 // TARGETS)):
+    if not _legal(cfg, job):
         raise SparseFault(ErrorCode.SPARSE_JOB, address)
     if job.kind is SparseKind.PANEL:
         _load(cfg, registers, shared, job)
@@ -119,17 +118,17 @@ def sparse_run(cfg: Config, registers: EngineRegisters, shared: np.ndarray, addr
     return _rows(cfg, registers, shared, job)
 
 
-def _legal(cfg: Config, job: SimpleNamespace, target: int) -> bool:
+def _legal(cfg: Config, job: SimpleNamespace) -> bool:
     if job.rows == 0 or (job.kind is not SparseKind.SAMPLES and 1 << job.strips > cfg.thread_groups):
         return False
     if job.kind is not SparseKind.SAMPLES and job.sub_warps and not 1 < 1 << job.strips <= MOST_SUB_WARPS:
         return False
     if job.kind is SparseKind.PANEL:
-        if job.sub_warps and target != PanelTarget.PANEL.value:
+        if job.sub_warps and job.target is not PanelTarget.PANEL:
             return False
-        limits = {PanelTarget.PANEL.value: cfg.sparse_rows, PanelTarget.WEIGHTS.value: cfg.numbers_per_word << OPERAND_BITS,
-                  PanelTarget.SCALES.value: SCALE_ROWS}
-        return job.panel_rows + job.rows <= limits.get(target, 0) and job.values % min(ROW_BYTES, cfg.sparse_columns) == 0
+        limits = {PanelTarget.PANEL: cfg.sparse_rows, PanelTarget.WEIGHTS: cfg.numbers_per_word << OPERAND_BITS,
+                  PanelTarget.SCALES: SCALE_ROWS}
+        return job.panel_rows + job.rows <= limits.get(job.target, 0) and job.values % min(ROW_BYTES, cfg.sparse_columns) == 0
     if (job.first % BANK_BYTES or job.pointers % POINTER_BYTES or job.indices % BANK_BYTES or job.values % BANK_BYTES
             or not job.panel_rows):
         return False
