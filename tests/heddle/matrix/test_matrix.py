@@ -44,7 +44,7 @@ def test_matrix_unit(name, test_filter, simulator, seed):
 def test_compiled_offsets(name, test_filter, simulator, seed):
     cfg = CONFIGS[name]
     summary = run_bench(MatrixUnit(cfg), bench="heddle_verif.bench.matrix_offsets", cfg=cfg, simulator=simulator, seed=seed,
-                        test_filter=test_filter, parameters=half_of(test_filter))
+                        test_filter=test_filter)
     assert summary["tests"] == (1 if test_filter else 4)
 
 

@@ -4,7 +4,7 @@ import pytest
 from heddle import load_config
 from heddle_sim.toolchain.cocotb_runner import run_bench
 from heddle_verif.duts.engine_system import EngineSystem
-from heddle_verif.variants.bench_cases import bench_cases, half_of
+from heddle_verif.variants.bench_cases import bench_cases
 
 ALONE = dict(sparse=False, gather_offsets=False)         # they ask for slots of threads
 LARGER = ALONE | dict(factor_words=512, shared_memory_kib=32, rnn_elements=1024)
@@ -30,8 +30,7 @@ AT_NIGHT = ("slots2_writes1", "slots16_writes1", "slots16_writes8")
 def test_engine(name, test_filter, simulator, seed):
     changes = LARGER | CONFIGS[name]
     cfg = load_config("tiny").replace(**changes)
-    run_bench(EngineSystem(cfg), bench="heddle_verif.bench.rnn_engine", cfg=cfg, simulator=simulator, seed=seed, test_filter=test_filter,
-              parameters=half_of(test_filter))
+    run_bench(EngineSystem(cfg), bench="heddle_verif.bench.rnn_engine", cfg=cfg, simulator=simulator, seed=seed, test_filter=test_filter)
 
 
 def few_words(name, test, seed):

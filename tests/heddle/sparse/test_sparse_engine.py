@@ -22,14 +22,14 @@ PART = "products|several_jobs|first_error|panel_errors"
 def test_engine(name, test_filter, simulator, seed):
     cfg = load_config("tiny").replace(sparse=True, **CONFIGS[name])
     run_bench(SparseSystem(cfg), bench="heddle_verif.bench.sparse_engine", cfg=cfg, simulator=simulator, seed=seed, test_filter=test_filter,
-              parameters=half_of(test_filter), timeout_s=580)
+              timeout_s=580)
 
 
 @bench_cases(r"\.samples/shape=(mixed|empty)|several_samples|first_sample_error", *CONFIGS, rare=("wide",))
 def test_samples(name, test_filter, simulator, seed):
     cfg = load_config("tiny").replace(sparse=True, **CONFIGS[name])
     run_bench(SparseSystem(cfg), bench="heddle_verif.bench.sparse_samples", cfg=cfg, simulator=simulator, seed=seed,
-              test_filter=test_filter, parameters=half_of(test_filter), timeout_s=580)
+              test_filter=test_filter, timeout_s=580)
 
 
 @bench_cases("depthwise/shape=(mixed|empty|large)|several_depthwise", *CONFIGS, rare=("wide",))
@@ -43,4 +43,4 @@ def test_depthwise(name, test_filter, simulator, seed):
 def test_sub_warps(name, test_filter, simulator, seed):
     cfg = load_config("tiny").replace(sparse=True, **PARTED[name])
     run_bench(SparseSystem(cfg), bench="heddle_verif.bench.sparse_sub_warps", cfg=cfg, simulator=simulator, seed=seed,
-              test_filter=test_filter, parameters=half_of(test_filter), timeout_s=580)
+              test_filter=test_filter, timeout_s=580)
