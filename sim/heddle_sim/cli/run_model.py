@@ -15,6 +15,7 @@ from ..models.graph import Tensor
 from ..models.load import read_source
 from ..models.model import Model, ModelResult
 from ..models.placement import PlacedNode
+from ..models.samples import stacked
 from .common import configuration, open_device, print_rows, progress_for, seed
 from .files import file_path
 from .tracing import add_wave_layer, check_wave_layer, traced
@@ -31,7 +32,8 @@ def add_model(parser: argparse.ArgumentParser) -> None:
                         help="elements of an input; repeatable (default: random for all). dataset: one of the samples in a file beside the "
                         "network with its name, .npy, or .npz with arrays by input; --seed says which")
     parser.add_argument("--shape", action="append", default=[], metavar="NAME=LENGTH[,LENGTH…]",
-                        help="shape of an input, or length of a symbolic dimension of an ONNX file; repeatable")
+                        help="shape of an input, or length of a symbolic dimension of an ONNX file, which files of --input give too; "
+                        "repeatable")
     parser.add_argument("--calibrate", action="append", default=[], metavar="random|[NAME=]FILE.npy",
                         help="samples of an input of a float ONNX file, which is quantised for their ranges; repeatable. random: random "
                         "samples of all, for cycles but not for results")
@@ -44,7 +46,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 def run_model(options: argparse.Namespace) -> None:
     cfg = configuration(options)
-    shapes = _shapes(options.shape)
+    shapes = _shapes_of_inputs(options) | _shapes(options.shape)
     source = read_source(file_path(options.file), shapes, calibrate=_samples(options, shapes), activation_bits=options.activation_bits)
     with progress_for(options) as progress:
         begin = time.perf_counter()
@@ -158,13 +160,11 @@ def _sample(network: Path, wanted: dict[str, Tensor], number: int) -> dict[str, 
     else:
         with np.load(path, allow_pickle=False) as found:
             arrays = {name: found[name] for name in found.files}
-    for name, array in arrays.items():
+    for name in arrays:
         if name not in wanted:
             raise UsageError(f"{path} must have arrays of the inputs {', '.join(wanted)}, not of {name!r}")
-        shape = wanted[name].shape
-        if array.shape != shape and (array.shape[1:] != shape or not len(array)):
-            raise UsageError(f"{path} must have {name} of shape {shape}, or more of them along a first axis, not {array.shape}")
-    return {name: array if array.shape == wanted[name].shape else array[number % len(array)] for name, array in arrays.items()}
+    stacks = {name: stacked(f"{name} in {path}", array, wanted[name].shape) for name, array in arrays.items()}
+    return {name: stack[number % len(stack)] for name, stack in stacks.items()}
 
 
 def _shapes(texts: list[str]) -> dict[str, int | tuple[int, ...]]:
@@ -180,6 +180,14 @@ def _shapes(texts: list[str]) -> dict[str, int | tuple[int, ...]]:
             raise UsageError(f"--shape must be NAME=LENGTH[,LENGTH…], not {text!r}")
         shapes[name] = lengths[0] if len(lengths) == 1 else lengths
     return shapes
+
+
+def _shapes_of_inputs(options: argparse.Namespace) -> dict[str, int | tuple[int, ...]]:
+    """Shapes of the inputs that files give, by name; they bind open dimensions of an ONNX file."""
+    if file_path(options.file).suffix.lower() != ".onnx":
+        return {}
+    files = (text.rpartition("=") for text in options.input if text not in ("random", "dataset"))
+    return {name: _array(file).shape for name, _, file in files}
 
 
 def _samples(options: argparse.Namespace, shapes: dict[str, int | tuple[int, ...]]) -> dict[str, np.ndarray]:

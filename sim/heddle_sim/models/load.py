@@ -47,8 +47,8 @@ def load_model(path: str | os.PathLike[str], config: Config | Device | str | os.
     constants : dict of str to array
         Of an ONNX file: inputs that always have these elements, such as weights; ``run`` does not take them.
     calibrate : dict of str to array
-        Of a float ONNX file: samples of each input, one of its shape or several along an axis in front of it. Convolutions, products,
-        Gemm, Add and pools are quantised to 8 bits for their ranges, by onnxruntime.
+        Of a float ONNX file: samples of each input, one of its shape or several, along an axis in front of it or along its first one.
+        Convolutions, products, Gemm, Add and pools are quantised to 8 bits for their ranges, by onnxruntime.
     activation_bits : int
         8, or 16: then convolutions, products and Gemm have activations and weights of int16, and the rest stays float. Sums are made on
         the device, biases and requantisation on the host.

@@ -51,6 +51,19 @@ def test_inputs_from_files(network, capsys, tmp_path):
     assert all(row[2]["outputs"] == rows[0][2]["outputs"] for row in rows)
 
 
+@pytest.mark.parametrize("dimensions, words", [
+    (["batch", 3, "width"], []), (["?", 3, "?"], []), ([-1, 3, -1], []), (["batch", 3, "width"], ["--shape", "batch=2"])])
+@pytest.mark.parametrize("name", ["", "x="])
+def test_a_file_binds_open_dimensions(capsys, tmp_path, dimensions, words, name):
+    inputs, outputs = ({tensor: (np.float32, dimensions)} for tensor in "xy")
+    path = write_onnx(tmp_path / "a.onnx", [make_node("Relu", ["x"], ["y"])], inputs, outputs, {})
+    np.save(tmp_path / "x.npy", np.ones((2, 3, 5), np.float32))
+    _, summary = answer(capsys, "run", str(path), "--compare", "--input", f"{name}{tmp_path / 'x.npy'}", *words, *GOLDEN)["rows"]
+    assert summary["outputs"]["y"] == {"most": 0, "equal_share": 1}
+    code, _, err = call(capsys, "run", str(path), "--shape", "x=2,4,5", "--input", str(tmp_path / "x.npy"), *GOLDEN)
+    assert code == 2 and "shape of input x must have 3 on axis 1, not 4" in err
+
+
 def test_samples_beside_a_network(network, capsys, tmp_path):
     """The seed says which of the samples; a file of one, or of several by the name of the input."""
     samples = np.random.default_rng(0).integers(-128, 128, (3, 1, 4, 4, 3), np.int8)

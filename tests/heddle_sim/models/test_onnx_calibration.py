@@ -151,6 +151,14 @@ def test_digits_of_weights(w, parts):
     assert all(np.abs(part.astype(int)).sum(axis=1).max() * 32768 < 1 << 31 for _, part in found)
 
 
+def test_samples_along_a_batch(tmp_path, device):
+    """Three images along the first axis are three samples of one."""
+    images = np.random.default_rng(2).standard_normal((3, 3, 8, 8)).astype(F32)
+    path, x = float_network(tmp_path / "a.onnx"), {"x": images[:1]}
+    results = [load_model(path, device, calibrate={"x": samples}).run(x).outputs["y"] for samples in (images, images[:, None])]
+    assert np.array_equal(*results)
+
+
 @pytest.mark.parametrize("samples, says", [
     ({"z": np.zeros((1, 3, 8, 8), F32)}, "calibrate must have samples of x, not of z"),
     ({"x": np.zeros((3, 8, 8), F32)}, "calibrate x must have shape (1, 3, 8, 8), or more of them along a first axis, not (3, 8, 8)"),

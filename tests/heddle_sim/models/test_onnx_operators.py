@@ -89,7 +89,8 @@ def test_recurrent_layers(tmp_path, op, gates, count):
 
 
 @pytest.mark.parametrize("node, shape, says", [
-    (make_node("Conv", ["x", "w"], ["y"]), (1, 2, 4, 4), "x must be quantised to 8 bits for Conv on the device, not float32."),
+    (make_node("Conv", ["x", "w"], ["y"]), (1, 2, 4, 4),
+     "x must be quantised to 8 bits for Conv on the device, not float32; calibrate quantises networks of float32."),
     (make_node("Relu", ["x"], ["y"]), (1, 2, 4, 4), "Relu is no operation of the device."),
     (make_node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2]), (1, 2, 4, 4),
      "x must be int8 or uint8 for MaxPool on the device, not float32."),
@@ -182,8 +183,11 @@ def test_files_that_do_not_parse(tmp_path, content, says):
 @pytest.mark.parametrize("shapes, says", [
     (None, "must have all dimensions of input x bound, not N open: give a shape (N=…)"),
     ({"N": 0}, "shape of N must be from 1 to 268435456, not 0"),
-    ({"M": 2}, "must have all dimensions of input x bound"),
-    ({"N": 1, "M": 2}, "shapes must name inputs or symbolic dimensions of the network, not M"),
+    ({}, "must have all dimensions of input x bound"),
+    ({"M": 2}, "shapes must name inputs or symbolic dimensions of the network (x, N), not 'M'"),
+    ({"N": 1, "M": 2}, "shapes must name inputs or symbolic dimensions of the network (x, N), not 'M'"),
+    ({"N": (1, 2)}, "shapes must name inputs or symbolic dimensions of the network (x, N), not 'N'"),
+    ({"N": 2, "x": (1, 3, 8, 8)}, "shape of input x must have 2 on axis 0, not 1"),
     ({"x": (1, 4, 8, 8)}, "shape of input x must have 3 on axis 1, not 4"),
     ({"x": (1, 3, 8)}, "shape of input x must have 4 dimensions, not 3"),
 ])

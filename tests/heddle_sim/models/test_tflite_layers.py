@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from heddle_sim import Device
 from heddle_sim.models import load_model
+from heddle_sim.models.comparison import compared
 from heddle_verif.stimulus.tflite_files import TfliteFile
 from heddle_verif.tflite_checks import NONE, RELU, RELU6, SAME, VALID, X, check, convolution, one_operator, rng_of
 
@@ -26,6 +27,48 @@ def test_convolutions(tmp_path, device, size, channels, filters, kernel, options
     options = dict(padding=SAME, stride=(1, 1), dilation=(1, 1), activation=NONE) | options
     found = check(convolution(tmp_path / "a.tflite", size, channels, filters, kernel, **options), device)
     assert found.nodes[0].equal_share > 0.9 and found.result.stats.macs > 0
+
+
+@pytest.mark.parametrize("depthwise", [False, True])
+@pytest.mark.parametrize("dtype, zero_point", [("int8", -20), ("uint8", 140), ("int16", 0)])
+def test_padding_by_an_operator_before(tmp_path, device, depthwise, dtype, zero_point):
+    """PAD leaves the graph: the convolution pads."""
+    file, rng = TfliteFile(), rng_of(8)
+    like = dict(scale=0.25, zero_point=zero_point)
+    x, padded = file.tensor("x", (1, 8, 7, 4), dtype, **like), file.tensor("padded", (1, 9, 10, 4), dtype, **like)
+    file.operator("PAD", [x, file.constant("pads", [[0, 0], [0, 1], [2, 1], [0, 0]], "int32")], [padded], "PadOptions")
+    shape, w_dtype = (1, 3, 3, 4) if depthwise else (4, 3, 3, 4), "uint8" if dtype == "uint8" else "int8"
+    w = file.constant("w", rng.integers(1, 128, shape), w_dtype, scale=0.02, zero_point=60 if dtype == "uint8" else 0)
+    b = file.constant("b", rng.integers(-500, 500, 4), "int64" if dtype == "int16" else "int32", scale=0.005)
+    y = file.tensor("y", (1, 4, 4, 4), dtype, 4.0, zero_point)
+    file.operator("DEPTHWISE_CONV_2D" if depthwise else "CONV_2D", [padded, w, b], [y],
+                  "DepthwiseConv2DOptions" if depthwise else "Conv2DOptions", padding=VALID, strideH=2, strideW=2,
+                  **{"depthMultiplier": 1} if depthwise else {})
+    found = check(file.write(tmp_path / "a.tflite", [x], [y]), device)
+    assert len(found.nodes) == 1
+
+
+@pytest.mark.parametrize("kept", ["read by another", "an output", "of channels", "SAME"])
+def test_padding_that_stays_an_operator(tmp_path, device, kept):
+    file, rng, options = TfliteFile(), rng_of(8), dict(padding=SAME if kept == "SAME" else VALID, strideH=1, strideW=1)
+    behind = int(kept == "of channels")
+    x, padded = file.tensor("x", (1, 5, 5, 3), **X), file.tensor("padded", (1, 7, 7, 3 + behind), **X)
+    file.operator("PAD", [x, file.constant("pads", [[0, 0], [1, 1], [1, 1], [0, behind]], "int32")], [padded], "PadOptions")
+    w = file.constant("w", rng.integers(-127, 128, (2, 3, 3, 3 + behind)), "int8", scale=0.02, zero_point=0)
+    y = file.tensor("y", (1, 7, 7, 2) if kept == "SAME" else (1, 5, 5, 2), "int8", 4.0, 3)
+    b = file.constant("b", [300, -200], "int32", scale=0.01)
+    file.operator("CONV_2D", [padded, w, b], [y], "Conv2DOptions", **options)
+    outputs = [y]
+    if kept == "read by another":
+        outputs.append(file.tensor("pool", (1, 3, 3, 3), **X))
+        file.operator("MAX_POOL_2D", [padded], outputs[1:], "Pool2DOptions", padding=VALID, strideH=2, strideW=2, filterHeight=2,
+                      filterWidth=2)
+    elif kept == "an output":
+        outputs.append(padded)
+    path = file.write(tmp_path / "a.tflite", [x], outputs)
+    with load_model(path, device) as model:
+        assert [placed.node.op for placed in model.placement][:2] == ["PAD", "CONV_2D"]
+        assert all(node.most <= 1 for node in compared(model, rng.integers(-128, 128, (1, 5, 5, 3), np.int8)).nodes)
 
 
 def test_fully_connected_of_sixteen_bits(tmp_path, device):

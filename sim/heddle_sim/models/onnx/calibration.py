@@ -16,6 +16,7 @@ from heddle.errors import UsageError, UsageTypeError
 from ...arguments import plain_array
 from ...packages import needed
 from ..errors import ModelError
+from ..samples import stacked
 from .forms import averages_images
 from .sessions import all_values
 
@@ -198,10 +199,7 @@ def _feeds(model: Any, samples: Mapping[str, np.ndarray]) -> list[dict[str, np.n
     stacks = {}
     for name, shape in shapes.items():
         array = _of_type(name, plain_array(f"calibrate {name}", samples[name]), _dtype(kinds[name].elem_type))
-        stack = array[None] if array.shape == shape else array
-        if stack.shape[1:] != shape or not len(stack):
-            raise UsageError(f"calibrate {name} must have shape {shape}, or more of them along a first axis, not {array.shape}")
-        stacks[name] = stack
+        stacks[name] = stacked(f"calibrate {name}", array, shape)
     if len({len(stack) for stack in stacks.values()}) != 1:
         raise UsageError(f"calibrate must have equally many samples of all inputs, not {[len(stack) for stack in stacks.values()]}")
     return [dict(zip(stacks, map(np.asarray, parts))) for parts in zip(*stacks.values())]      # a scalar is an array too

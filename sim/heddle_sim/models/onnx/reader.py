@@ -153,40 +153,48 @@ def _fix(onnx: Any, model: Any, constants: Mapping[str, np.ndarray]) -> None:
 
 
 def _bind(path: Path, model: Any, shapes: dict[str, int | Sequence[int]]) -> None:
-    """Set symbolic dimensions of the inputs; negative ones, as some exporters write them, are open too."""
+    """Set symbolic dimensions of the inputs; negative ones and "?", as some exporters write them, are open without a name."""
     for value in (*model.graph.input, *model.graph.value_info, *model.graph.output):
         for dimension in value.type.tensor_type.shape.dim:
-            if dimension.dim_value < 0:
-                dimension.ClearField("dim_value")
+            if dimension.dim_value < 0 or dimension.dim_param == "?":
+                dimension.Clear()
     constants = {tensor.name for tensor in model.graph.initializer}
-    inputs = [value for value in model.graph.input if value.name not in constants]
-    unused = set(shapes)
-    for value in inputs:
-        dimensions = value.type.tensor_type.shape.dim
-        given = shapes.get(value.name)
-        if isinstance(given, int) and len(dimensions) == 1:
-            given = (given,)
-        if given is not None and not isinstance(given, int):
-            unused.discard(value.name)
-            if len(given) != len(dimensions):
-                raise UsageError(f"shape of input {value.name} must have {len(dimensions)} dimensions, not {len(given)}")
+    inputs = {value.name: value.type.tensor_type.shape.dim for value in model.graph.input if value.name not in constants}
+    if "" in shapes and len(inputs) == 1:       # the only one needs no name
+        shapes = {name or next(iter(inputs)): shape for name, shape in shapes.items()}
+    symbols = {dimension.dim_param for dimensions in inputs.values() for dimension in dimensions if dimension.dim_param}
+    lengths = {name: length for name, length in shapes.items() if name in symbols and isinstance(length, int)}
+    if unknown := shapes.keys() - inputs.keys() - lengths.keys():
+        known, names = ", ".join([*inputs, *sorted(symbols)]), ", ".join(sorted(map(repr, unknown)))
+        raise UsageError(f"shapes must name inputs or symbolic dimensions of the network ({known}), not {names}")
+    for name in shapes.keys() - lengths.keys():
+        for axis, (length, dimension) in enumerate(zip(_as_shape(name, shapes[name], inputs[name]), inputs[name])):
+            fixed = dimension.HasField("dim_value")     # else a symbol, which has one length in all inputs
+            wanted = dimension.dim_value if fixed else lengths.setdefault(_symbol(name, axis, dimension), length)
+            if length != wanted:
+                raise UsageError(f"shape of input {name} must have {wanted} on axis {axis}, not {length}")
+    for name, dimensions in inputs.items():
         for axis, dimension in enumerate(dimensions):
             if dimension.HasField("dim_value"):
-                if given is not None and not isinstance(given, int) and dimension.dim_value != given[axis]:
-                    raise UsageError(f"shape of input {value.name} must have {dimension.dim_value} on axis {axis}, not {given[axis]}")
                 continue
-            if given is not None and not isinstance(given, int):
-                length: int | Sequence[int] | None = given[axis]
-            else:
-                length = shapes.get(dimension.dim_param) if dimension.dim_param else None
-                unused.discard(dimension.dim_param)
-            if not isinstance(length, int) or length < 1:
-                name = dimension.dim_param or f"axis {axis}"
-                raise ModelError(f"{path} must have all dimensions of input {value.name} bound, not {name} open: give a shape "
-                                 f"({name if dimension.dim_param else value.name}=…)")
+            length = lengths.get(_symbol(name, axis, dimension), 0)
+            if length < 1:
+                what, key = (dimension.dim_param, dimension.dim_param) if dimension.dim_param else (f"axis {axis}", name)
+                raise ModelError(f"{path} must have all dimensions of input {name} bound, not {what} open: give a shape ({key}=…)")
             dimension.dim_value = length
-    if unused:
-        raise UsageError(f"shapes must name inputs or symbolic dimensions of the network, not {', '.join(sorted(unused))}")
+
+
+def _symbol(name: str, axis: int, dimension: Any) -> str:
+    """Name of an open dimension of an input."""
+    return dimension.dim_param or f"{name} axis {axis}"
+
+
+def _as_shape(name: str, given: int | Sequence[int], dimensions: Any) -> tuple[int, ...]:
+    """A length for each dimension of an input."""
+    shape = (given,) if isinstance(given, int) else tuple(given)
+    if len(shape) != len(dimensions):
+        raise UsageError(f"shape of input {name} must have {len(dimensions)} dimensions, not {len(shape)}")
+    return shape
 
 
 class _Reader:

@@ -7,10 +7,12 @@ from typing import Any
 
 from ..errors import Refusal
 
-__all__ = ["activation_of", "pairs_of", "per_axis"]
+__all__ = ["PADS", "VALID", "activation_of", "pairs_of", "per_axis"]
 
 _ACTIVATIONS = ("NONE", "RELU", "RELU_N1_TO_1", "RELU6", "TANH", "SIGN_BIT")
 _PADDINGS = ("SAME", "VALID")
+VALID = _PADDINGS.index("VALID")
+PADS = "pads"       # attribute of convolutions that do the work of a PAD before them: pairs for rows and columns
 
 
 def activation_of(attributes: Mapping[str, Any]) -> str:
@@ -29,7 +31,12 @@ def per_axis(attributes: Mapping[str, Any], first: str, second: str) -> tuple[in
 
 def pairs_of(attributes: Mapping[str, Any], size: tuple[int, ...], kernel: tuple[int, ...], strides: tuple[int, ...],
              dilations: tuple[int, ...] = (1, 1)) -> tuple[tuple[int, int], ...]:
-    """Padding of each axis: SAME gives ceil(size / stride) results, with the odd element at the end; VALID none."""
+    """Padding of each axis: SAME gives ceil(size / stride) results, with the odd element at the end; VALID none.
+
+    Pairs in the attribute ``PADS`` go before both.
+    """
+    if PADS in attributes:
+        return tuple(attributes[PADS])
     number = attributes.get("padding", 0)
     if not 0 <= number < len(_PADDINGS):
         raise Refusal(f"padding must be SAME or VALID, not number {number}")

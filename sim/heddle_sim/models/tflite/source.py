@@ -18,6 +18,7 @@ from ..source import Source
 from .host import HostOperators
 from .lowering import lowered
 from .lstm import NEXT
+from .padding import with_padding
 from .reader import read_tflite
 
 __all__ = ["TfliteSource"]
@@ -50,7 +51,8 @@ class TfliteSource(Source):
                 raise UsageError(f"shapes must be none for a TFLite file with {len(graphs)} subgraphs, not those of {', '.join(shapes)}")
             self.graph = self._with_shapes(self.graph, shapes)
             graphs = (self.graph,)
-        self._host = HostOperators(graphs)
+        self.graph = with_padding(self.graph)
+        self._host = HostOperators((self.graph, *graphs[1:]))
 
     def lowered(self, node: Node) -> DeviceOperation:
         return lowered(self.graph, node)
