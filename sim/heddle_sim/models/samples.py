@@ -11,7 +11,7 @@ __all__ = ["stacked"]
 def stacked(name: str, array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """Samples (samples, \\*shape) of an input of ``shape``.
 
-    ``array`` has one sample, or several along an axis of their own, or along the first axis of the input, as images in a batch lie.
+    ``array`` has one sample, or several: along an axis of their own, or along the first axis, as images in a batch.
     Raises ``UsageError`` for other shapes; ``name`` begins the message.
     """
     if array.shape == shape:

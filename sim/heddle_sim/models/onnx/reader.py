@@ -153,11 +153,11 @@ def _fix(onnx: Any, model: Any, constants: Mapping[str, np.ndarray]) -> None:
 
 
 def _bind(path: Path, model: Any, shapes: dict[str, int | Sequence[int]]) -> None:
-    """Set symbolic dimensions of the inputs; negative ones and "?", as some exporters write them, are open without a name."""
+    """Set symbolic dimensions of the inputs; negative ones, as some exporters write them, are open too."""
     for value in (*model.graph.input, *model.graph.value_info, *model.graph.output):
         for dimension in value.type.tensor_type.shape.dim:
-            if dimension.dim_value < 0 or dimension.dim_param == "?":
-                dimension.Clear()
+            if dimension.dim_value < 0:
+                dimension.ClearField("dim_value")
     constants = {tensor.name for tensor in model.graph.initializer}
     inputs = {value.name: value.type.tensor_type.shape.dim for value in model.graph.input if value.name not in constants}
     if "" in shapes and len(inputs) == 1:       # the only one needs no name
@@ -177,16 +177,17 @@ def _bind(path: Path, model: Any, shapes: dict[str, int | Sequence[int]]) -> Non
         for axis, dimension in enumerate(dimensions):
             if dimension.HasField("dim_value"):
                 continue
-            length = lengths.get(_symbol(name, axis, dimension), 0)
+            symbol = _symbol(name, axis, dimension)
+            length = lengths.get(symbol) or lengths.get(dimension.dim_param, 0)
             if length < 1:
-                what, key = (dimension.dim_param, dimension.dim_param) if dimension.dim_param else (f"axis {axis}", name)
+                what, key = (symbol, symbol) if symbol == dimension.dim_param else (f"axis {axis}", name)
                 raise ModelError(f"{path} must have all dimensions of input {name} bound, not {what} open: give a shape ({key}=…)")
             dimension.dim_value = length
 
 
 def _symbol(name: str, axis: int, dimension: Any) -> str:
-    """Name of an open dimension of an input."""
-    return dimension.dim_param or f"{name} axis {axis}"
+    """Name of an open dimension of an input; what exporters call ``?`` has a length of its own on each axis."""
+    return f"{name} axis {axis}" if dimension.dim_param in ("", "?") else dimension.dim_param
 
 
 def _as_shape(name: str, given: int | Sequence[int], dimensions: Any) -> tuple[int, ...]:
