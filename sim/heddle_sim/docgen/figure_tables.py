@@ -12,7 +12,8 @@ Such a table stands between two comments, and a line with its commands and commi
 
 A line of the first comment says which figures are in a column: its number, a command, the field of its rows. Row i of the table has
 figure i of these. ``4.2`` is the second number in the cells of column 4. ``threads=1|2`` behind the field chooses figures by their
-place, `` / `` between two such texts is a ratio.
+place, `` / `` between two such texts is a ratio. `` + `` between two commands takes the figures of both, one after the other. Several
+fields are those of as many columns, from the named one on.
 Everything else in a cell, and how many digits a number has, stays as it is on the page.
 """
 
@@ -40,8 +41,7 @@ def with_figures(text: str, page: str, commands: Sequence[Command]) -> str:
 def _table(columns: str, table: str, commands: dict[str, Command]) -> str:
     rows = [line.split("|") for line in table.splitlines() if line.startswith("|")]
     used: dict[str, Command] = {}
-    for line in columns.splitlines():
-        number, source = line.split(maxsplit=1)
+    for number, source in (column for line in columns.splitlines() for column in _columns(line)):
         values, *divisors = [_values(text, commands, used) for text in source.split(" / ")]
         if divisors:
             values = [value / divisor for value, divisor in zip(values, divisors[0], strict=True)]
@@ -52,6 +52,16 @@ def _table(columns: str, table: str, commands: dict[str, Command]) -> str:
             row[int(column)] = _with_number(row[int(column)], column, int(place or 1), value)
     said = ",\n".join(f"`heddle {name}` at commit `{command.commit}`" for name, command in used.items())
     return "\n".join(["|".join(row) for row in rows]) + f"\n\nBy {said}.\n"
+
+
+def _columns(line: str) -> list[tuple[str, str]]:
+    """Column and source of each field that a line of the comment names."""
+    number, source = line.split(maxsplit=1)
+    names, _, rest = source.partition(": ")
+    fields, places = [word for word in rest.split() if "=" not in word], [word for word in rest.split() if "=" in word]
+    if " / " in source or len(fields) < 2:
+        return [(number, source)]
+    return [(str(int(number) + index), f"{names}: {' '.join([field, *places])}") for index, field in enumerate(fields)]
 
 
 def _with_number(cell: str, column: str, place: int, value: float) -> str:
@@ -65,14 +75,16 @@ def _with_number(cell: str, column: str, place: int, value: float) -> str:
 
 
 def _values(text: str, commands: dict[str, Command], used: dict[str, Command]) -> list[float]:
-    """The figures of a command and a field, in their order."""
-    name, _, field = text.partition(": ")
+    """The figures of commands and a field, in their order."""
+    names, _, field = text.partition(": ")
     field, *places = field.split()
-    if name not in commands:
-        raise UsageError(f"figures must be of a command that is stored for their page, not {name!r}")
-    used[name] = commands[name]
     where = dict(place.split("=") for place in places)
-    return [figure.expected for figure in commands[name].figures if figure.expected is not None and figure.field == field
+    for name in names.split(" + "):
+        if name not in commands:
+            raise UsageError(f"figures must be of a command that is stored for their page, not {name!r}")
+        used[name] = commands[name]
+    return [figure.expected for name in names.split(" + ") for figure in commands[name].figures
+            if figure.expected is not None and figure.field == field
             and all(str(figure.where.get(key)) in values.split("|") for key, values in where.items())]
 
 
