@@ -351,6 +351,22 @@ def test_synth_names_peers(capsys, monkeypatch):
     assert "lut 13,148, ff 5,624, dsp 7, bram 12.5, fmax_mhz 301.6; published" in out
 
 
+def test_synth_of_several_units(capsys, monkeypatch):
+    """A row for each; units that need more than the configuration has name theirs. A wrong name stops all before the first."""
+    done = []
+
+    def counted(cfg, unit, target, **options):
+        done.append(unit)
+        return [dict(unit=unit, target=target, lut=1, carry=1, ff=1, dsp=1, bram=1, fmax_mhz=None)]
+
+    monkeypatch.setattr("heddle_sim.cli.synth.synthesise", counted)
+    printed = answer(capsys, "synth", "--config", "small", "--unit", "alu", "--unit", "rnn")
+    found = [(row["unit"], row["config"]) for row in printed["rows"]]
+    assert printed["config"] == "small" and found == [("alu", "small"), ("rnn", "small+rnn")]
+    code, _, err = call(capsys, "synth", "--unit", "alu", "--unit", "nothing")
+    assert code == 2 and "not 'nothing'" in err and done == ["alu", "rnn"]
+
+
 def test_interruption_is_1(capsys, monkeypatch):
     def interrupted(*arguments, **options):
         raise KeyboardInterrupt
