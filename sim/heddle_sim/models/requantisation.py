@@ -10,10 +10,13 @@ from numpy.typing import DTypeLike
 from ..golden.requantise import MAX_MULTIPLIER, MAX_SHIFT, OWN_SHIFTS, Bounds, Requantise
 from ..kernels.parts.output_stage import MOST_BIAS
 from .errors import Refusal
+from .layers import shifted
 
-__all__ = ["mean_requantisation", "most_sum", "requantisation", "with_own_shifts"]
+__all__ = ["mean_requantisation", "most_sum", "requantisation", "with_one_shift", "with_own_shifts"]
 
 _MOST_ERROR = 0.5       # of a result, by multipliers that are rounded
+_NEAR = 2.0 ** -16      # factors below this part of the greatest one have few bits with a common shift
+_MOST_RESULT = 512      # magnitude of a result before its zero point, beyond what 8 bits and a zero point of 8 bits can reach
 
 
 def most_sum(w: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
@@ -54,6 +57,35 @@ def requantisation(factors: np.ndarray, zero_point: int, dtype: DTypeLike, bound
         raise Refusal(f"factors of the filters must differ less for multipliers with one shift, not be {factors.min():g} to {greatest:g}")
     one = bool((multipliers == multipliers[0]).all())
     return Requantise(int(multipliers[0]) if one else multipliers, shift, zero_point, *bounds, dtype=dtype)
+
+
+def with_one_shift(factors: np.ndarray, zero_point: int, dtype: DTypeLike, bounds: Bounds, w: np.ndarray, points: np.ndarray,
+                   bias: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None, Requantise]:
+    """Filters, biases and ``Requantise`` of a layer with one shift for all filters.
+
+    Parameters as in ``requantisation``; ``w`` (filters, …) with zero points ``points`` (1,) or (filters,), ``bias`` (filters,) or None.
+    A filter whose factor is far below the greatest one, and whose result is always the same, becomes zero, with another bias and factor.
+    Networks have such filters where training left a channel without use. Raises ``Refusal`` as ``requantisation``.
+    """
+    w, bias, factors = _settled(factors, w, points, bias)
+    return w, bias, requantisation(factors, zero_point, dtype, bounds, most_sum(shifted(w, points), bias))
+
+
+def _settled(factors: np.ndarray, w: np.ndarray, points: np.ndarray,
+             bias: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+    """Filters, biases and factors, with others for filters whose results are always the same."""
+    greatest = float(factors.max())
+    if factors.size == 1 or not (np.isfinite(greatest) and 0 < factors.min() < _NEAR * greatest):
+        return w, bias, factors
+    sums, biases = most_sum(shifted(w, points), None), np.zeros(len(w)) if bias is None else bias.astype(np.float64)
+    least, most = (np.floor((biases + sign * sums) * factors + 0.5) for sign in (-1, 1))
+    still = (factors < _NEAR * greatest) & (least == most)
+    places = max(3, int(np.ceil(-np.log2(greatest))))       # the other factor: a power of two up to the greatest one
+    if not still.any() or _MOST_RESULT << places >= 1 << 30:
+        return w, bias, factors
+    w = np.where(still.reshape(-1, *[1] * (w.ndim - 1)), points.reshape(-1, *[1] * (w.ndim - 1)), w).astype(w.dtype)
+    results = np.clip(least, -_MOST_RESULT, _MOST_RESULT).astype(np.int64) << places
+    return w, np.where(still, results, biases).astype(np.int32), np.where(still, 2.0 ** -places, factors)
 
 
 def with_own_shifts(factors: np.ndarray, zero_point: int, dtype: DTypeLike, bounds: Bounds, sums: np.ndarray,

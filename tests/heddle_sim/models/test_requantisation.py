@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from heddle_sim.models.requantisation import mean_requantisation, with_own_shifts
+from heddle_sim.models.errors import Refusal
+from heddle_sim.models.requantisation import mean_requantisation, with_one_shift, with_own_shifts
 
 NO_BOUNDS = (None, None)
 
@@ -32,6 +33,32 @@ def test_filters_without_weights():
     ([0.1, 0.001], [100, 1e8], [0, 0]), ([0.1, 1e-6], [100, 1e6], [0, 1 << 27])])
 def test_no_room(factors, sums, bias):
     assert spec_of(factors, sums, bias) is None
+
+
+def test_filters_of_no_use_with_one_shift():
+    """Factors that differ by 2**60: the result of a filter is always the same, which another filter, bias and factor give."""
+    rng, points = np.random.default_rng(3), np.array([3, 0, -5, 0, 0])
+    w, bias = rng.integers(-6, 7, (5, 2, 3, 3), np.int8), np.array([10, 1 << 30, -(1 << 29), 5, 1 << 10], np.int32)
+    factors = np.array([0.61803, 1e-7, 1e-8, 1e-18, 0.050007])
+    other, biases, spec = with_one_shift(factors, 3, np.int8, NO_BOUNDS, w, points, bias)
+    same = [0, 4]
+    assert np.array_equal(other[same], w[same]) and np.array_equal(biases[same], bias[same])
+    assert not (other[1:4] - points[1:4].reshape(-1, 1, 1, 1)).any()
+    x = rng.integers(-9, 10, (200, 2, 3, 3))
+    sums, others = (np.tensordot(x, v - points.reshape(-1, 1, 1, 1).astype(int), ((1, 2, 3), (1, 2, 3))) + b
+                    for v, b in ((w, bias), (other, biases)))
+    wanted = np.clip(np.floor(sums * factors + 0.5) + 3, -128, 127)
+    assert np.array_equal(spec.apply(others), wanted) and min(len(np.unique(wanted[:, index])) for index in same) > 5
+    assert (wanted[:, 1:4] == [107 + 3, -5 + 3, 3]).all()
+
+
+def test_small_factors_of_filters_that_are_of_use():
+    """Their results differ: nothing stands in for them."""
+    w, points, bias = np.full((2, 4), 100, np.int8), np.zeros(1, np.int64), np.zeros(2, np.int32)
+    found = with_one_shift(np.array([1.0, 2.0 ** -17]), 3, np.int8, NO_BOUNDS, w, points, bias)
+    assert found[0] is w and found[1] is bias
+    with pytest.raises(Refusal, match="factors of the filters must differ less"):
+        with_one_shift(np.array([2.0 ** 14, 0.01]), 3, np.int8, NO_BOUNDS, w, points, bias)
 
 
 def test_means():

@@ -89,7 +89,8 @@ def _why_not(graph: Graph, node: Node) -> str:
     x = graph.operand(node, 0, "x")
     if node.op == "Add" and x.dtype in (np.int8, np.uint8):
         return f"addends must have scales on the device, not be plain {x.dtype}, whose sums wrap around"
-    hint = "; calibrate quantises networks of float32" if x.dtype == np.float32 else ""
+    quantised = any(other.op == "QuantizeLinear" for other in graph.nodes)
+    hint = "; calibrate quantises networks of float32" if x.dtype == np.float32 and not quantised else ""
     return f"x must be quantised to 8 bits for {node.op} on the device, not {x.dtype}{hint}"
 
 

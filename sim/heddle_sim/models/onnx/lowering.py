@@ -15,7 +15,7 @@ from ..graph import Graph, Node, Tensor
 from ..layers import fully_connected, points_of, shifted
 from ..operations import AveragePool, Convolution, DeviceOperation, FullyConnected, MaximumPool, Products, Sum
 from ..quantised import Integers, as_bytes, as_integers, constant, narrowed
-from ..requantisation import most_sum, requantisation, with_own_shifts
+from ..requantisation import most_sum, requantisation, with_one_shift, with_own_shifts
 from ..wide import WideConvolution, WideOutput, WideProduct, weight_parts, wide_output
 from .forms import Form, form_of
 from .recurrent import RECURRENT, recurrent
@@ -76,27 +76,26 @@ def _bias_values(form: Form, scales: np.ndarray, filters: int) -> np.ndarray | N
 
 
 def _output(form: Form, x: Integers, w: np.ndarray, scales: np.ndarray, points: np.ndarray,
-            bias: np.ndarray | None) -> Requantise | None:
-    """Requantisation of sums with filters ``w`` (filters, …); None where the sums are the result."""
+            bias: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None, Requantise | None]:
+    """Filters (filters, …), biases and requantisation of a layer, which is None where the sums are the result."""
     if form.y.quantisation is None:
         if form.y.dtype != np.int32 or (form.low, form.high) != (None, None):
             raise Refusal(f"the result must be quantised to 8 bits, or int32, not {form.y.dtype}")
-        return None
+        return w, bias, None
     y = as_bytes(form.y, "the result")
-    return requantisation(x.scale * scales / y.scale, y.zero_point, y.dtype, narrowed(y, form.low, form.high),
-                          most_sum(shifted(w, points), bias))
+    return with_one_shift(x.scale * scales / y.scale, y.zero_point, y.dtype, narrowed(y, form.low, form.high), w, points, bias)
 
 
 def _channel_output(form: Form, x: Integers, w: np.ndarray, scales: np.ndarray, points: np.ndarray,
-                    bias: np.ndarray | None) -> tuple[np.ndarray | None, Requantise | None]:
-    """Biases and requantisation of a convolution: with a shift for each filter where these have scales of their own and there is room."""
+                    bias: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None, Requantise | None]:
+    """``_output`` of a convolution: with a shift for each filter where these have scales of their own and there is room."""
     if scales.size > 1 and form.y.quantisation is not None:
         y, zeros = as_bytes(form.y, "the result"), np.zeros(len(w), np.int32)
         own = with_own_shifts(x.scale * scales.astype(np.float64) / y.scale, y.zero_point, y.dtype, narrowed(y, form.low, form.high),
                               most_sum(shifted(w, points), None), zeros if bias is None else bias, double_rounding=False)
         if own is not None:
-            return own
-    return bias, _output(form, x, w, scales, points, bias)
+            return w, *own
+    return _output(form, x, w, scales, points, bias)
 
 
 def _wide_output(form: Form, x: Integers, filters: int, scales: np.ndarray, points: np.ndarray) -> WideOutput:
@@ -117,7 +116,7 @@ def _convolution(form: Form) -> DeviceOperation:
     window, group = window_of(form.attributes, x.shape[2:], w.shape[2:]), int(form.attributes.get("group", 1))
     if x.wide:
         return WideConvolution(form.y.shape, weight_parts(w), _wide_output(form, x, len(w), scales, points), group, window=window)
-    bias, spec = _channel_output(form, x, w, scales, points, _bias(form, x.scale * scales, len(w)))
+    w, bias, spec = _channel_output(form, x, w, scales, points, _bias(form, x.scale * scales, len(w)))
     return Convolution(form.y.shape, np.ascontiguousarray(w), bias, window, group, x.zero_point, points_of(points), spec)
 
 
@@ -146,8 +145,7 @@ def _product(form: Form) -> DeviceOperation:
         raise Refusal(f"b must have one scale, or one for each of {len(w)} columns, not {scales.size}")
     if x.wide:
         return WideProduct(form.y.shape, weight_parts(w), _wide_output(form, x, len(w), scales, points))
-    bias = _bias(form, x.scale * scales, len(w))
-    spec = _output(form, x, w, scales, points, bias)
+    w, bias, spec = _output(form, x, w, scales, points, _bias(form, x.scale * scales, len(w)))
     return fully_connected(form.y.shape, int(np.prod(x.shape[:-1])), w, points, bias, x.zero_point, spec)
 
 
@@ -204,9 +202,8 @@ def _products(form: Form, x: Integers, b: np.ndarray, scales: np.ndarray, points
     weights = np.broadcast_to(b, (*batch, *b.shape[-2:])).reshape(-1, *b.shape[-2:])
     shape, parts = form.y.shape[-2:], []
     for matrix in weights:
-        w = np.ascontiguousarray(matrix.T)
-        spec = _output(form, x, w, scales, points, None)
-        parts.append(fully_connected(shape, shape[0], w, points, None, x.zero_point, spec))
+        w, bias, spec = _output(form, x, np.ascontiguousarray(matrix.T), scales, points, None)
+        parts.append(fully_connected(shape, shape[0], w, points, bias, x.zero_point, spec))
     return Products(form.y.shape, tuple(parts), tuple(matrices.tolist()))
 
 

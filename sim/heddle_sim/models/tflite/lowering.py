@@ -15,7 +15,7 @@ from ..graph import Graph, Node, Tensor
 from ..layers import fully_connected, points_of, shifted
 from ..operations import AveragePool, Convolution, DeviceOperation, MaximumPool, Sum, Window
 from ..quantised import Integers, activation_bounds, as_bytes, as_integers, constant
-from ..requantisation import mean_requantisation, most_sum, requantisation, with_own_shifts
+from ..requantisation import mean_requantisation, most_sum, requantisation, with_one_shift, with_own_shifts
 from ..wide import WideConvolution, WideOutput, WideProduct, weight_parts, wide_output
 from .lstm import SEQUENCE_LSTM, on_device
 from .options import activation_of, pairs_of, per_axis
@@ -67,11 +67,15 @@ def _bias(graph: Graph, node: Node, filters: int, wide: bool = False) -> np.ndar
     return np.ascontiguousarray(bias)
 
 
-def _spec(x: Integers, y: Integers, scales: np.ndarray, node: Node, sums: np.ndarray) -> Requantise:
-    if scales.size not in (1, sums.size):
-        raise Refusal(f"weights must have one scale, or one for each of {sums.size} filters, not {scales.size}")
+def _spec(x: Integers, y: Integers, scales: np.ndarray, node: Node, w: np.ndarray, points: np.ndarray,
+          bias: np.ndarray) -> tuple[np.ndarray, np.ndarray, Requantise]:
+    """Filters, biases and requantisation of a layer."""
+    if scales.size not in (1, len(w)):
+        raise Refusal(f"weights must have one scale, or one for each of {len(w)} filters, not {scales.size}")
     bounds = activation_bounds(y, activation_of(node.attributes))
-    return requantisation(x.scale * scales / y.scale, y.zero_point, y.dtype, bounds, sums)
+    w, biases, spec = with_one_shift(x.scale * scales / y.scale, y.zero_point, y.dtype, bounds, w, points, bias)
+    assert biases is not None
+    return w, biases, spec
 
 
 def _wide_output(x: Integers, y: Integers, scales: np.ndarray, points: np.ndarray, bias: np.ndarray, node: Node) -> WideOutput:
@@ -83,17 +87,17 @@ def _wide_output(x: Integers, y: Integers, scales: np.ndarray, points: np.ndarra
     return wide_output(x, y, scales, bias, activation_bounds(y, activation_of(node.attributes)))
 
 
-def _convolution_spec(x: Integers, y: Integers, scales: np.ndarray, node: Node, w: np.ndarray,
-                      bias: np.ndarray) -> tuple[np.ndarray, Requantise]:
-    """Biases and requantisation of a convolution: TFLite's own, or the nearest where the output stage has no room for it."""
+def _convolution_spec(x: Integers, y: Integers, scales: np.ndarray, node: Node, w: np.ndarray, points: np.ndarray,
+                      bias: np.ndarray) -> tuple[np.ndarray, np.ndarray, Requantise]:
+    """Filters, biases and requantisation of a convolution: TFLite's own, or the nearest where the output stage has no room for it."""
     bounds = activation_bounds(y, activation_of(node.attributes))
     if scales.size in (1, len(w)):
-        exact = with_own_shifts(x.scale * scales.astype(np.float64) / y.scale, y.zero_point, y.dtype, bounds, most_sum(w, None), bias,
-                                double_rounding=True)
+        exact = with_own_shifts(x.scale * scales.astype(np.float64) / y.scale, y.zero_point, y.dtype, bounds,
+                                most_sum(shifted(w, points), None), bias, double_rounding=True)
         if exact is not None:
-            return exact
-    spec = _spec(x, y, scales, node, most_sum(w, bias))
-    return _rounded(bias, spec), spec
+            return w, *exact
+    w, bias, spec = _spec(x, y, scales, node, w, points, bias)
+    return w, _rounded(bias, spec), spec
 
 
 def _rounded(bias: np.ndarray, spec: Requantise) -> np.ndarray:
@@ -139,7 +143,7 @@ def _windowed(graph: Graph, node: Node, x: Integers, y: Integers, w: np.ndarray,
     window = Window(strides, pairs_of(attributes, x.shape[1:3], kernel, strides, dilations), _LAYOUT, kernel, dilations)
     if x.wide:
         return WideConvolution(y.shape, weight_parts(w), _wide_output(x, y, scales, points, bias, node), group, window=window)
-    bias, spec = _convolution_spec(x, y, scales, node, shifted(w, points), bias)
+    w, bias, spec = _convolution_spec(x, y, scales, node, w, points, bias)
     return Convolution(y.shape, w, bias, window, group, x.zero_point, points_of(points), spec)
 
 
@@ -155,7 +159,7 @@ def _fully_connected(graph: Graph, node: Node) -> DeviceOperation:
     bias = _bias(graph, node, len(w), x.wide)
     if x.wide:
         return WideProduct(y.shape, weight_parts(w), _wide_output(x, y, scales, points, bias, node))
-    spec = _spec(x, y, scales, node, most_sum(shifted(w, points), bias))
+    w, bias, spec = _spec(x, y, scales, node, w, points, bias)
     return fully_connected(y.shape, rows, w, points, bias, x.zero_point, spec)
 
 
