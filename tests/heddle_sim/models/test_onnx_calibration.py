@@ -151,6 +151,13 @@ def test_digits_of_weights(w, parts):
     assert all(np.abs(part.astype(int)).sum(axis=1).max() * 32768 < 1 << 31 for _, part in found)
 
 
+def test_pools_behind_float_nodes_are_quantised(tmp_path, device):
+    nodes = [make_node("Sigmoid", ["x"], ["1"]), make_node("MaxPool", ["1"], ["y"], kernel_shape=[2, 2], strides=[2, 2])]
+    path = write_onnx(tmp_path / "a.onnx", nodes, {"x": (F32, (1, 3, 8, 8))}, {"y": (F32, (1, 3, 4, 4))}, {})
+    model = load_model(path, device, calibrate={"x": np.random.default_rng(2).standard_normal((4, 1, 3, 8, 8)).astype(F32)})
+    assert {placed.node.op: placed.where for placed in model.placement}["MaxPool"] == "device"
+
+
 def test_samples_along_a_batch(tmp_path, device):
     """Three images along the first axis are three samples of one."""
     images = np.random.default_rng(2).standard_normal((3, 3, 8, 8)).astype(F32)

@@ -76,6 +76,14 @@ def test_qdq_forms_are_folded(tmp_path, device, activation):
     assert max(one.most for one in found.nodes) <= 1 and found.result.outputs["y"].shape == (2, 5)
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (3, 1, 1)])
+def test_constant_addends_of_less_shape(tmp_path, device, shape):
+    constants = {"s": F32(0.05), "z": I8(3), "c": random_of(I8, shape), "cs": F32(0.02), "cz": I8(-4), "ys": F32(0.08), "yz": I8(7)}
+    node = make_node("QLinearAdd", ["x", "s", "z", "c", "cs", "cz", "ys", "yz"], ["y"], domain="com.microsoft")
+    path = write_onnx(tmp_path / "a.onnx", [node], {"x": (I8, (1, 3, 4, 5))}, {"y": (I8, (1, 3, 4, 5))}, constants)
+    check(path, device, ["device"])
+
+
 @pytest.mark.parametrize("op, gates, count", [("LSTM", 4, 8), ("GRU", 3, 6), ("RNN", 1, 2)])
 def test_recurrent_layers(tmp_path, op, gates, count):
     """On a configuration with the engine, near onnxruntime's floats; elsewhere on the host, equal."""

@@ -71,7 +71,7 @@ def calibrated(model: Any, calibration: Calibration, what: str) -> tuple[Any, li
             quantisation.quantize_static(fused, path, _reader(quantisation, runs), quant_format=quantisation.QuantFormat.QDQ,
                                          per_channel=True, op_types_to_quantize=_WIDE_OPERATORS if wide else _OPERATORS,
                                          activation_type=element, weight_type=element, nodes_to_exclude=left,
-                                         extra_options={"ActivationSymmetric": wide})
+                                         extra_options={"ActivationSymmetric": wide, "ForceQuantizeNoInputCheck": not wide})
             return onnx.load(path), runs
     except Exception as error:      # of several packages, without a common class
         raise ModelError(f"{what} must be a network that onnxruntime quantises: {' '.join(str(error).split())}; without calibrate its "

@@ -209,14 +209,15 @@ def _products(form: Form, x: Integers, b: np.ndarray, scales: np.ndarray, points
 
 def _sum(form: Form) -> DeviceOperation:
     assert form.other is not None
-    a, b, y = as_bytes(form.x, "a"), as_bytes(form.other, "b"), as_bytes(form.y, "the result")
+    other = form.other if form.other.shape else replace(form.other, shape=(1,))        # a scalar
+    a, b, y = as_bytes(form.x, "a"), as_bytes(other, "b"), as_bytes(form.y, "the result")
     added, operands = None, form.operands
     if form.x.data is not None:
         raise Refusal("a must be computed where b is constant, not constant")
-    if form.other.data is not None:
+    if other.data is not None:
         if np.broadcast_shapes(a.shape, b.shape) != a.shape:
             raise Refusal(f"a constant addend must have the shape {a.shape} of the other one, or less, not {b.shape}")
-        added, operands = np.ascontiguousarray(np.broadcast_to(form.other.data, a.shape)), operands[:1]
+        added, operands = np.ascontiguousarray(np.broadcast_to(other.data, a.shape)), operands[:1]
     elif a.shape != b.shape:
         raise Refusal(f"addends must have one shape, not {a.shape} and {b.shape}")
     try:
