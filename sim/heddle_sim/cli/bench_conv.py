@@ -51,10 +51,11 @@ def _text(pair: tuple[int, int]) -> int | str:
 def conv_row(device: Device, layer: Layer, seed: int, check: bool, method: str = "im2col", requantise: bool = False) -> dict[str, Any]:
     """A benchmark row of one image, with fewer rows where it has over ``MOST_MACS`` (``scale``: rows of rows).
 
-    ``bound``: useful part of what the lanes multiply when they never wait, with tiles and words that are not full. ``_memory`` has the
-    bytes. ``representation_ms``: milliseconds to make the compiled representation of the layer with all its rows; ``line_fetches``: lines
-    that the first threads fetch with its order of offsets, ``line_fetches_natural``: in natural order [S2.4]. ``why_not``: why the
-    configuration cannot compute the layer, which then has no cycles. Raises ``CommandFailed`` when the result differs from numpy's.
+    ``bound``: useful part of what the lanes multiply when they never wait, with tiles and words that are not full. ``expected_cycles``: by
+    the cycle model, by which the planner chooses. ``_memory`` has the bytes. ``representation_ms``: milliseconds to make the compiled
+    representation of the layer with all its rows; ``line_fetches``: lines that the first threads fetch with its order of offsets,
+    ``line_fetches_natural``: in natural order [S2.4]. ``why_not``: why the configuration cannot compute the layer, which then has no
+    cycles. Raises ``CommandFailed`` when the result differs from numpy's.
     """
     geometry, whole = _scaled_to(MOST_MACS, layer), layer.geometry(layer.image[0])
     try:
@@ -100,8 +101,9 @@ def _measured(device: Device, geometry: Geometry, layout: ImageLayout, method: s
             expected = options["requantise"].apply(expected + options["bias"])
         check_result("y", layout.to_channels_last(y, shape.outputs), expected, "numpy", f"{shape} layout={layout.name} seed={seed}")
     kernel = cast(MeasuredKernel, kernels[0])
-    return (stats.as_row() | {"method": method_of(kernel).name, "bound": kernel.lane_bound} | _memory(geometry, kernels, stats)
-            | {"checked": bool(check)})
+    return (stats.as_row() | {"method": method_of(kernel).name, "bound": kernel.lane_bound,
+                              "expected_cycles": sum(type(each).estimate(each.cfg, each.problem) for each in kernels)}
+            | _memory(geometry, kernels, stats) | {"checked": bool(check)})
 
 
 def _memory(geometry: Geometry, kernels: list[Kernel], stats: Stats) -> dict[str, Any]:
@@ -146,7 +148,7 @@ def print_conv(options: argparse.Namespace, cfg: Config, rows: list[dict[str, An
     """Print rows as JSON, or as two tables: cycles, then bytes."""
     layer = ("image", "filters", "pad", "stride", "group", "method")
     print_rows(options, "conv", cfg.name, rows, dict.fromkeys(
-        (*layer, "result", "scale", "cycles", "macs", "utilization", "bound", "checked")))
+        (*layer, "result", "scale", "cycles", "expected_cycles", "macs", "utilization", "bound", "checked")))
     if options.json:
         return
     print()

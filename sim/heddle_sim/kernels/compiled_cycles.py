@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 __all__ = ["CompiledCycles", "gather_cycles"]
 
 _START, _END = 65, 45               # of a run, beside its copies, loads and stores
-_STEPS, _ISSUE, _BAND = 7, 85, 20   # of a tile beside its steps; of the instructions of a tile; between two bands
+_STEPS, _ISSUE, _BAND = 7, 91, 20   # of a tile beside its steps; of the instructions of a tile; between two bands
 _CHANNELS = 40                      # of biases and multipliers of a part of some filters
 _CONTENDED = 180                    # of a tile of planes, whose stores wait for banks
+_BYTES = 0.2                        # of products by bytes, which meet all banks, as a part of what stores beside them wait
 _ROW, _LATENCY = 0.8, 65            # of a row of a copy, beside its beats; of a copy
 _LOAD, _BANK_LOAD = 2, 16           # of a word of weights; the same where products leave one of so many banks
 _TURN = 30                          # of a slot of streamed weights, beside its copy and its loads
@@ -73,7 +74,9 @@ class CompiledCycles:
 
     def _tile(self, pixels: int) -> float:
         """A tile among others."""
-        return max(self._products(pixels), self.store, _ISSUE, self._stream() if self.kernel.streamed else 0)
+        products = self._products(pixels)
+        store = self.store + (0 if self.kernel.by_word else _BYTES * products)
+        return max(products, store, _ISSUE, self._stream() if self.kernel.streamed else 0)
 
     def _stream(self) -> float:
         """Copies and loads of streamed weights for a tile: a slot is copied, waits for its turn, and is loaded."""

@@ -35,8 +35,9 @@ _CHUNK_COPIES, _BLOCK_COPIES = 64, 128      # of all strips, of which each chunk
 _FIRST_CHUNKS = 2                   # in front of the first block
 _BLOCKS, _BLOCK_ROWS = 24, 8        # the same of results
 _SCALED_SUMS = 2                    # cycles for the sums of eight PEs that become bytes
-# Of the cycle model: cycles of a launch that nothing hides; of a row that is copied by itself; part that waits add to steps and loads.
-_START, _ROW_COPY, _WAITS = 600, 1.15, 1.1
+# Of the cycle model: cycles of a round that nothing hides, and of each of its strips; of a row that is copied by itself; factors of steps
+# and loads, which wait, and of beats.
+_START, _STRIP, _ROW_COPY, _WAITS, _BUS = 420, 60, 1.15, 1.12, 1.03
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,10 +203,10 @@ class DepthwisePlan(MeasuredKernel):
         cfg, (steps, drain), total = self.cfg, self.row_cycles, 0
         for part, *_ in self.turns:
             rows, panel = part.rows * self.inner_result, self.panel_rows(part.rows)
-            bus = self.strips * part.channels * max(panel, rows * self.item) // cfg.axi_bytes
+            bus = int(_BUS * self.strips * part.channels * max(panel, rows * self.item)) // cfg.axi_bytes
             copies = int(_ROW_COPY * self.strips * (panel + rows)) if self.parted is None else 0
             busy = int(_WAITS * (rows * steps + panel * cfg.thread_groups))
-            total += _START + max(busy, rows * drain, bus, copies)
+            total += _START + _STRIP * self.strips + max(busy, rows * drain, bus, copies)
         return total
 
     @property

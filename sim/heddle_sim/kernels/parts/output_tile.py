@@ -27,7 +27,9 @@ from .tiling import round_up
 __all__ = ["OutputTile"]
 
 # Cycles of a group of threads, as measured on ``base``.
-_STORE_WORD, _STORE_BLOCK, _REQUANT, _SHARED = 2.9, 4.5, 3.35, 1
+_STORE_WORD, _STORE_BLOCK, _REQUANT, _REQUANT_GROUPS = 2.9, 4.5, 3.35, 3.75        # the last one: ``.g``
+# Of a word of 32 bits where lanes share filters; the rest of it where all pixels of a tile are stored together.
+_STORE_SHARED, _WHOLE = 2.75, 0.9
 _STORES = 14        # of a tile beside its stores
 
 
@@ -102,11 +104,17 @@ class OutputTile:
         words = self.parts * (pixels // self.ka) * (1 if self.spec is None else 0.25)
         if self.pixel_bytes == self.dtype.itemsize:
             store = _STORE_BLOCK / 4
-        elif self.spec is None or self.ka == 1:
-            store = _STORE_WORD + _SHARED * (self.ka.bit_length() - 1)
+        elif self.ka == 1:
+            store = _STORE_WORD
+        elif self.spec is None:
+            store = _STORE_SHARED + _WHOLE * (pixels == self.cfg.threads)
         else:       # words of a bank, one after the other
             store = max(_STORE_WORD, min(self.part_size, BANK_BYTES) / 4)
-        return _STORES + self.cfg.thread_groups * words * (store + (_REQUANT if self.spec is not None else 2 * self.bias))
+        if self.spec is None:
+            store += 2 * self.bias
+        else:
+            store += _REQUANT if self.ka == 1 else _REQUANT_GROUPS
+        return _STORES + self.cfg.thread_groups * words * store
 
     # -- lanes ------------------------------------------------------------------------------
 
