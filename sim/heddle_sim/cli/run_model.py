@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -46,14 +48,15 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 def run_model(options: argparse.Namespace) -> None:
     cfg = configuration(options)
-    shapes = _shapes_of_inputs(options) | _shapes(options.shape)
+    read = cache(_array)            # files of inputs, whose shapes are wanted before their elements
+    shapes = _shapes_of_inputs(options, read) | _shapes(options.shape)
     source = read_source(file_path(options.file), shapes, calibrate=_samples(options, shapes), activation_bits=options.activation_bits)
     with progress_for(options) as progress:
         begin = time.perf_counter()
         with Model(source, cfg, lambda: open_device(options, cfg, progress), options.memory_mib << 20) as model:
             layer = check_wave_layer(options, model.placement)
             placing = time.perf_counter() - begin
-            inputs = _inputs(options.input, model.inputs(), options.seed, file_path(options.file))
+            inputs = _inputs(options.input, model.inputs(), options.seed, file_path(options.file), read)
             if not options.json:
                 _print_placement(options, cfg.name, model)
             if any(placed.operation for placed in model.placement):
@@ -128,8 +131,9 @@ def _summary(options: argparse.Namespace, model: Model, result: ModelResult, com
     return row
 
 
-def _inputs(texts: list[str], wanted: dict[str, Tensor], number: int, network: Path) -> dict[str, np.ndarray]:
-    """Inputs by name, from files or at random; ``network``: its file."""
+def _inputs(texts: list[str], wanted: dict[str, Tensor], number: int, network: Path,
+            read: Callable[[str], np.ndarray]) -> dict[str, np.ndarray]:
+    """Inputs by name, from files, which ``read`` reads, or at random; ``network``: its file."""
     given: dict[str, np.ndarray] = {}
     for text in texts:
         if text == "random":
@@ -143,7 +147,7 @@ def _inputs(texts: list[str], wanted: dict[str, Tensor], number: int, network: P
         name = name or next(iter(wanted))
         if name not in wanted:
             raise UsageError(f"--input must name one of the inputs {', '.join(wanted)}, not {name!r}")
-        given[name] = _array(file)
+        given[name] = read(file)
     rng = np.random.default_rng(number)
     return {name: given[name] if name in given else _random(rng, tensor) for name, tensor in wanted.items()}
 
@@ -182,12 +186,12 @@ def _shapes(texts: list[str]) -> dict[str, int | tuple[int, ...]]:
     return shapes
 
 
-def _shapes_of_inputs(options: argparse.Namespace) -> dict[str, int | tuple[int, ...]]:
+def _shapes_of_inputs(options: argparse.Namespace, read: Callable[[str], np.ndarray]) -> dict[str, int | tuple[int, ...]]:
     """Shapes of the inputs that files give, by name; they bind open dimensions of an ONNX file."""
     if file_path(options.file).suffix.lower() != ".onnx":
         return {}
     files = (text.rpartition("=") for text in options.input if text not in ("random", "dataset"))
-    return {name: _array(file).shape for name, _, file in files}
+    return {name: read(file).shape for name, _, file in files}
 
 
 def _samples(options: argparse.Namespace, shapes: dict[str, int | tuple[int, ...]]) -> dict[str, np.ndarray]:

@@ -27,6 +27,10 @@ class Integers:
         """16 bits."""
         return self.dtype.itemsize == 2
 
+    def alike(self, other: Integers) -> bool:
+        """Whether integers of both stand for the same real numbers."""
+        return (self.scale, self.zero_point, self.dtype) == (other.scale, other.zero_point, other.dtype)
+
 
 def as_bytes(tensor: Tensor, what: str) -> Integers:
     """``Integers`` of an activation of 8 bits. Raises ``Refusal``, in which ``what`` names it, where the device does not take it."""

@@ -237,20 +237,14 @@ def _average_pool(form: Form) -> DeviceOperation:
         raise Refusal(f"dilations of averages must be 1, not {window.dilations}")
     bounds = narrowed(y, form.low, form.high)
     spec = None
-    if not _same(form.x, form.y) or bounds != (None, None):
+    if not x.alike(y) or bounds != (None, None):
         spec = requantisation(np.array([x.scale / y.scale]), y.zero_point, y.dtype, bounds, 255.0)
     return AveragePool(y.shape, window, x.zero_point, spec, bool(form.attributes.get("count_include_pad", 0)))
 
 
-def _same(x: Tensor, y: Tensor) -> bool:
-    """Whether integers of two tensors stand for the same real numbers."""
-    first, second = as_bytes(x, "x"), as_bytes(y, "the result")
-    return (first.scale, first.zero_point, first.dtype) == (second.scale, second.zero_point, second.dtype)
-
-
 def _maximum_pool(form: Form) -> DeviceOperation:
     x, y = as_bytes(form.x, "x"), as_bytes(form.y, "the result")
-    if not _same(form.x, form.y):
+    if not x.alike(y):
         raise Refusal("the result must have scale and zero point of x")
     if narrowed(y, form.low, form.high) != (None, None):
         raise Refusal("the result of a maximum must not be clamped")

@@ -187,16 +187,11 @@ def _average_spec(x: Integers, y: Integers, bounds: Bounds) -> Requantise:
     return requantisation(np.array([x.scale / y.scale]), y.zero_point, y.dtype, bounds, 255.0)
 
 
-def _alike(x: Integers, y: Integers) -> bool:
-    """Whether integers of x stand for the same numbers as those of y."""
-    return (x.scale, x.zero_point, x.dtype) == (y.scale, y.zero_point, y.dtype)
-
-
 def _average_pool(graph: Graph, node: Node) -> DeviceOperation:
     """AVERAGE_POOL_2D: the average of the integers, halves away from zero, clamped."""
     x, y = _ends(graph, node)
     bounds, window = activation_bounds(y, activation_of(node.attributes)), _pool_window(node, x)
-    if _alike(x, y):
+    if x.alike(y):
         return AveragePool(y.shape, window, x.zero_point, bounds=bounds)
     return AveragePool(y.shape, window, x.zero_point, _average_spec(x, y, bounds))
 
@@ -218,7 +213,7 @@ def _mean(graph: Graph, node: Node) -> DeviceOperation:
 
 def _maximum_pool(graph: Graph, node: Node) -> DeviceOperation:
     x, y = _ends(graph, node)
-    if not _alike(x, y):
+    if not x.alike(y):
         raise Refusal("the result must have scale and zero point of x")
     return MaximumPool(y.shape, _pool_window(node, x), activation_bounds(y, activation_of(node.attributes)))
 

@@ -49,12 +49,12 @@ def _pairs(graph: Graph, node: Node) -> Pairs | None:
     if x is None or amounts is None or amounts.data is None or amounts.data.shape != (4, 2) or amounts.data.dtype.kind != "i":
         return None
     batch, rows, columns, channels = map(tuple, amounts.data.tolist())
-    if batch != (0, 0) or channels != (0, 0) or min(*rows, *columns) < 0 or not _alike(x.quantisation, y.quantisation):
+    if batch != (0, 0) or channels != (0, 0) or min(*rows, *columns) < 0 or not _same(x.quantisation, y.quantisation):
         return None
     return rows, columns
 
 
-def _alike(x: Quantisation | None, y: Quantisation | None) -> bool:
+def _same(x: Quantisation | None, y: Quantisation | None) -> bool:
     if x is None or y is None:
         return x is y
     return np.array_equal(x.scale, y.scale) and np.array_equal(x.zero_point, y.zero_point)
