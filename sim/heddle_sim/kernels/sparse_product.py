@@ -150,7 +150,7 @@ class SparseProductKernel(PanelKernel):
         if self.package_room < ROW_BYTES:
             raise Unfit("shared_memory_kib")
         self._place_slots(records, self.package_room, sums)
-        count = min(4, SLOTS * sums // chunk)
+        count = min(PACKAGE_BARRIERS - CHUNK_BARRIERS, SLOTS * sums // chunk)
         if not count:
             raise Unfit("shared_memory_kib")
         self.chunks_at = [self.sums_at[0] + slot * chunk for slot in range(count)]
