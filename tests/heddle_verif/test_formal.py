@@ -29,6 +29,14 @@ def test_the_page_lists_every_proof():
     assert "but for those of `tensor_range` and `local_dma_shared`, which hold for" in page
 
 
+def test_the_page_gives_the_strength_of_every_proof():
+    """Or says that it was not measured."""
+    page = (Path(__file__).parents[2] / "docs" / "verification.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1] for line in page.split("### Strength of the proofs")[1].split("##")[0].splitlines() if line.startswith("| ")]
+    names = [name for row in rows[1:] for name in re.findall(r"\w+", row)]
+    assert sorted(names) == sorted(PROOFS)
+
+
 def test_requests_wrap_without_the_check():
     """What ``ExtentCheck`` finds out is what the proof of the requests needs."""
     proof = replace(PROOFS["tensor_range"], make=lambda: RequestRangeSpec(checked=False))

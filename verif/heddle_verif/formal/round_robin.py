@@ -1,6 +1,6 @@
 """Round-robin arbiter of streams: packets leave whole, nothing is lost, every input gets its turn."""
 
-from amaranth.hdl import Assert, Assume, Const, Cover, Module, Signal
+from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import Component
 from heddle.lib.round_robin import RoundRobinArbiter
@@ -13,8 +13,8 @@ SHAPE = data.StructLayout({"source": 2, "last": 1, "value": 1})
 
 
 class RoundRobinSpec(Component):
-    """Items of one packet leave together; none is lost or changed; every input that waits gets its turn. Without ``packets`` each item
-    is a packet.
+    """Items of one packet leave together; none is lost or changed; every input that waits gets its turn. Between packets an item
+    leaves in every cycle in which one waits. Without ``packets`` each item is a packet.
 
     Environment: streams keep to the rules.
     """
@@ -34,6 +34,7 @@ class RoundRobinSpec(Component):
         taken = Signal()
         m.d.comb += [taken.eq(dut.o.valid & dut.o.ready), Assert(~dut.o.valid | (dut.grant == chosen))]
         within, before = Signal(), Signal(2)
+        m.d.comb += Assert(within | (dut.o.valid == Cat(port.valid for port in dut.i).any()))
         with m.If(taken):
             m.d.comb += Assert(~within | (chosen == before))
             m.d.sync += [within.eq(~ends), before.eq(chosen)]
