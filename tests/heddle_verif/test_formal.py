@@ -11,6 +11,8 @@ from heddle_verif.formal.proofs import PROOFS
 from heddle_verif.formal.prove import ProofFailure, run_proof
 from heddle_verif.formal.strength import mutants, still_proved
 
+PAGE = Path(__file__).parents[2] / "docs" / "verification.md"
+
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.nightly] * proof.nightly + [pytest.mark.soak] * proof.soak)
                                   for name, proof in PROOFS.items()])
@@ -20,7 +22,7 @@ def test_proof(name):
 
 def test_the_page_lists_every_proof():
     """With its bounds; a proof that is not unbounded is said to be none."""
-    page = (Path(__file__).parents[2] / "docs" / "verification.md").read_text(encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8")
     rows = [line.split("|")[1:-1] for line in page.split("## Proofs")[1].split("###")[0].splitlines() if line.startswith("| `")]
     listed = {name: [bound.strip() for bound in row[2:]] for row in rows for name in re.findall(r"`(\w+)`", row[0])}
     assert listed == {name: [str(proof.bounded), str(proof.cover)] for name, proof in PROOFS.items()}
@@ -31,7 +33,7 @@ def test_the_page_lists_every_proof():
 
 def test_the_page_gives_the_strength_of_every_proof():
     """Or says that it was not measured."""
-    page = (Path(__file__).parents[2] / "docs" / "verification.md").read_text(encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8")
     rows = [line.split("|")[1] for line in page.split("### Strength of the proofs")[1].split("##")[0].splitlines() if line.startswith("| ")]
     names = [name for row in rows[1:] for name in re.findall(r"\w+", row)]
     assert sorted(names) == sorted(PROOFS)

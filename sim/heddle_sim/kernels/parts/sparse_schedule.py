@@ -19,7 +19,9 @@ __all__ = ["CHUNK_BARRIERS", "FROM", "PACKAGES", "PACKAGE_BARRIERS", "RECORDS_BA
            "strip_lines", "text_of_cores"]
 
 RECORDS_BARRIER, CHUNK_BARRIERS, PACKAGE_BARRIERS = 0, 1, 8        # first of each kind
-_BESIDE_CHUNK = 30      # instructions of further loads while a chunk of a panel arrives, or is written: more would hold up its job
+# While a chunk of a panel arrives, or is written: so many later chunks are loaded in any case, and other loads within so many instructions.
+# More would hold up its job.
+_CHUNKS_AHEAD, _BESIDE_CHUNK = 2, 30
 TO, FROM, SIZE, _JOB = 10, 12, 14, 16               # uniform registers; of the first three pairs
 STORE_TO, STORE_FROM, STORE_SIZE = 18, 20, 22
 PACKAGES = 0            # uniform register of an argument: address of the packages
@@ -57,13 +59,13 @@ class Schedule:
         self.loads: list[Load] = []
         self.issued = self.done = self.jobs = 0     # loads; jobs that are known to be done; jobs
 
-    def load_ahead(self, needed: int = 0, most: int | None = None) -> None:
-        """Issue the loads whose slots are free, in order: the first ``needed``, and others while these are at most ``most``
-        instructions."""
-        start = len(self.lines)
+    def load_ahead(self, needed: int | None = None) -> None:
+        """Issue the loads whose slots are free, in order: all of them, or the first ``needed`` and further ones as long as
+        ``_BESIDE_CHUNK`` instructions suffice for what is issued here."""
+        last = len(self.lines) + _BESIDE_CHUNK
         while self.issued < len(self.loads) and self.loads[self.issued].after < self.done:
             lines = self.loads[self.issued].lines
-            if most is not None and self.issued >= needed and len(self.lines) + len(lines) - start > most:
+            if needed is not None and self.issued >= needed and len(self.lines) + len(lines) > last:
                 return
             self.lines += lines
             self.issued += 1
@@ -84,13 +86,13 @@ class Schedule:
 
     def panel(self, chunks: int, places: int) -> None:
         """Start the jobs that load a panel: the first loads are those of its chunks, which share some places."""
-        self.load_ahead(2, _BESIDE_CHUNK if chunks else None)
+        self.load_ahead(_CHUNKS_AHEAD if chunks else None)
         if chunks:
             self.lines.append(f"barrier.wait b{RECORDS_BARRIER}")
         for number in range(chunks):
             self.start(number, CHUNK_BARRIERS + number % places, number * JOB_BYTES)
             self.wait(number)
-            self.load_ahead(number + 3, _BESIDE_CHUNK if number + 1 < chunks else None)
+            self.load_ahead(number + 1 + _CHUNKS_AHEAD if number + 1 < chunks else None)
 
     def issue(self, record: int) -> None:
         """Start a job whose data are there."""
